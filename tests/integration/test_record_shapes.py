@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,17 +20,20 @@ from kafka import KafkaProducer
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, StoreKind, TopicPartition
+from streams_recovery.core.preflight.findings import blocking
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.state.table import StoreKey, join_key
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_settings import InForce, SettingSource
+from streams_recovery.core.words import new_id
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.range_copy import copy_range
 from streams_recovery.kafka.writer import PartitionWriter, Producers
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.dry_run import before_restore
 from streams_recovery.segments.files import read_segment
 from streams_recovery.segments.schema import RowDigest
 from streams_recovery.storage.repository import Repository
@@ -187,6 +191,26 @@ def test_every_setting_of_the_owner_comes_back_and_what_does_not_stands_in_the_p
     loaded(small.recovery, ticket)
     restored = small.recovery.cluster.describe_topics([tp.topic])[tp.topic].config
     assert owner_config(restored) == before | own
+
+
+@pytest.mark.fault("F105")
+def test_a_cleanup_policy_that_the_cluster_does_not_take_refuses_the_plan_and_its_preflight_says_so(small: Small) -> None:
+    recovery, name = small.recovery, small.changelog.topic
+    saved = recovery.savepoints.read(take(small).savepoint_id)
+    # Taken where brokers know a policy that these do not know.
+    topics = tuple(
+        replace(one, config=one.config | {"cleanup.policy": "compact,tiered"}) if one.name == name else one for one in saved.topics
+    )
+    later = replace(saved, savepoint_id=new_id(recovery.clock(), "policy", after=[saved.savepoint_id]), topics=topics)
+    recovery.savepoints.publish(later)
+    lose_state(small)
+    with pytest.raises(Refused, match="does not take settings that decide which records are kept") as caught:
+        restore.plan(recovery, asked(recovery, savepoint=later.savepoint_id))
+    (told,) = caught.value.facts["settings"]
+    assert told.startswith(f"cleanup.policy=compact,tiered of {name} (")
+    (found,) = blocking(before_restore(recovery, later))
+    assert told in found.text
+    assert restore.plan(recovery, asked(recovery, savepoint=saved.savepoint_id)).create
 
 
 @pytest.mark.fault("F32")

@@ -103,6 +103,11 @@ class ArchivedLog:
         """True when a savepoint with this image is from before the log was truncated."""
         return self.since_epoch is not None and (image.leader_epoch is None or image.leader_epoch < self.since_epoch)
 
+    def is_of_one_before(self, image: PartitionImage) -> bool:
+        """True when a savepoint with this image has seen the log end earlier, under a later leader: it was cut back, and nobody has looked at it since."""
+        known = self.leader_epoch is not None and image.leader_epoch is not None
+        return known and (self.leader_epoch or 0) < (image.leader_epoch or 0) and self.end > image.end
+
     def up_to(self, at: int) -> ArchivedLog | None:
         """The log before offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
         across = (one.file for one in self.ranges if one.start < at < one.end)
@@ -457,6 +462,8 @@ def _longer(
     log = mine[-1]
     if log.deletions_since is not None and log.deletions_since > captured_at:
         return f"nobody had read {tp} for longer than its deletions stay: keys that were deleted would come back"
+    if log.is_of_one_before(image):
+        return f"{tp} was truncated after it was archived up to {log.end}: the savepoint ends at {image.end} in a later leader epoch"
     other = log.replaces(image)
     # What is promised is promised of the log that there is now. What was archived of the one before stays with the savepoint of it.
     again = () if logs[-1].topic_id == topic_id else (f"{tp} was created again since the savepoint",)

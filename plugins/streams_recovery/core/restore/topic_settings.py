@@ -1,12 +1,14 @@
 """Which settings a topic gets that a restore makes, so that what was in force on it stays in force.
 
 Every override that its owner had set, but those of the place and those that the target does not take. Where a broker had decided what the topic keeps and
-takes, and the brokers of the target decide otherwise, what was in force becomes an override. All that is left out or set so stands in the plan.
+takes, and the brokers of the target decide otherwise, what was in force becomes an override. All that is left out or set so stands in the plan. What the
+target does not take, and without which records would go or would not be taken, refuses the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -28,9 +30,13 @@ _KEPT: Final = {
     "message.timestamp.before.max.ms": "",
     "message.timestamp.after.max.ms": "",
 }
+# A line of the plan: what is said before the names of topics and behind them.
+_Said = tuple[str, str]
 # What a batch has besides its record, and what compression may add.
 _BATCH_BYTES: Final = 1_024
 _MOST: Final = 2**31 - 1
+# What Kafka takes where nobody has said otherwise.
+_LARGEST_BY_DEFAULT: Final = 1_048_588
 
 
 class Override(NamedTuple):
@@ -81,55 +87,89 @@ def restored_overrides(topic: TopicImage, target: TargetSettings) -> dict[str, s
 
 def left_out(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[str, ...]:
     """Warnings about overrides that do not come back, of topics by the names that they get."""
-    found = _by_override({name: topic.config for name, topic in topics.items()})
-    return (
-        *(
-            f"{override} of {names} is not set again: it belongs to the cluster that the topic was on; set it by hand where it is meant here too"
-            for override, names in found.items()
-            if of_the_place(override.name)
-        ),
-        *(
-            f"{override} of {names} is not set again, this cluster does not take it ({target.refused[override]}): what it has by default counts"
-            for override, names in found.items()
-            if override in target.refused
-        ),
-    )
+    return _lines(topics, lambda topic: _own(topic, target))
 
 
 def setting_warnings(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[str, ...]:
-    """Warnings about settings of these topics: overrides that do not come back, those that are set for the first time, and what a person has to decide."""
-    wanted = {name: _in_force(topic, target) for name, topic in topics.items()}
-    kept = _by_override({name: _taken(settings, target) for name, settings in wanted.items()})
-    lost = {
-        name: {key: value for key, value in settings.items() if Override(key, value) in target.refused} for name, settings in wanted.items()
-    }
-    for name, topic in topics.items():
-        lost[name] |= {one.name: one.value for one in _rooms(topic, target)[:1] if one in target.refused}
-    room = _by_override({name: _room(topic, target) for name, topic in topics.items()})
-    lower = {
-        name: {_IN_SYNC: topic.in_force[_IN_SYNC].value}
-        for name, topic in topics.items()
-        if _IN_SYNC in topic.in_force
-        and _IN_SYNC not in topic.config
-        and _IN_SYNC in target.defaults
-        and _whole(target.defaults[_IN_SYNC]) < _whole(topic.in_force[_IN_SYNC].value)
-    }
-    return (
-        *left_out(topics, target),
-        *(f"{override} is set on {names}: that was in force there, and {_here(override.name, target)}" for override, names in kept.items()),
-        *(
-            f"{override} is set on {names}, for records that it has or could take: {_here(override.name, target)}"
-            for override, names in room.items()
-        ),
-        *(
-            f"{override} is not set on {names}, where it counted or records are as large: this cluster does not take it ({target.refused[override]})"
-            for override, names in _by_override(lost).items()
-        ),
-        *(
-            f"{override} was in force on {names} by the brokers there, and {_here(override.name, target)}: set it here where it is meant"
-            for override, names in _by_override(lower).items()
-        ),
+    """Warnings about settings of these topics, one for each setting: overrides that do not come back, those that are set for the first time, and what a person
+    has to decide.
+    """
+    return _lines(
+        topics, lambda topic: (*_own(topic, target), *_of_brokers(topic, target), *_about_room(topic, target), *_lower(topic, target))
     )
+
+
+def lost_settings(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[str, ...]:
+    """The settings of these topics that the target does not take, and without which records would go or not be taken: see ``_NEEDED``."""
+    return _lines(topics, lambda topic: _lost(topic, target))
+
+
+def _lines(topics: Mapping[str, TopicImage], said: Callable[[TopicImage], Iterable[_Said]]) -> tuple[str, ...]:
+    """One line for all topics of which the same is said."""
+    found: dict[_Said, list[str]] = {}
+    for name, topic in topics.items():
+        for one in said(topic):
+            found.setdefault(one, []).append(name)
+    return tuple(f"{before} {first_names(found[before, after])}{after}" for before, after in sorted(found))
+
+
+def _own(topic: TopicImage, target: TargetSettings) -> Iterator[_Said]:
+    for override in (Override(name, value) for name, value in topic.config.items()):
+        if of_the_place(override.name):
+            yield (
+                f"{override} of",
+                " is not set again: it belongs to the cluster that the topic was on; set it by hand where it is meant here too",
+            )
+        elif override in target.refused and override.name not in _room(topic, target):
+            yield (
+                f"{override} of",
+                f" is not set again, this cluster does not take it ({target.refused[override]}): what it has by default counts",
+            )
+
+
+def _of_brokers(topic: TopicImage, target: TargetSettings) -> Iterator[_Said]:
+    for override in (Override(name, value) for name, value in _in_force(topic, target).items()):
+        if override in target.refused:
+            yield f"{override} is not set on", f", where it counted: this cluster does not take it ({target.refused[override]})"
+        else:
+            yield f"{override} is set on", f": that was in force there, and {_here(override.name, target)}"
+
+
+def _about_room(topic: TopicImage, target: TargetSettings) -> Iterator[_Said]:
+    own = topic.config.get(_LARGEST)
+    wanted = [Override(_LARGEST, own)] if own is not None and Override(_LARGEST, own) in target.refused else [*_rooms(topic, target)[:1]]
+    room = _room(topic, target)
+    if wanted and not room and own is None:
+        yield (
+            f"{wanted[0]} is not set on",
+            f", where it counted or records are as large: this cluster does not take it ({target.refused[wanted[0]]})",
+        )
+    for override in (Override(name, value) for name, value in room.items()):
+        why = next(
+            (f"of {one.value}, which counted there, this cluster says: {target.refused[one]}" for one in wanted if one != override), ""
+        )
+        yield f"{override} is set on", f", for records that it has or could take: {why or _here(_LARGEST, target)}"
+
+
+def _lower(topic: TopicImage, target: TargetSettings) -> Iterator[_Said]:
+    was, here = topic.in_force.get(_IN_SYNC), target.defaults.get(_IN_SYNC)
+    if was is not None and here is not None and _IN_SYNC not in topic.config and _whole(here) < _whole(was.value):
+        yield (
+            f"{Override(_IN_SYNC, was.value)} was in force on",
+            f" by the brokers there, and {_here(_IN_SYNC, target)}: set it here where it is meant",
+        )
+
+
+def _lost(topic: TopicImage, target: TargetSettings) -> Iterator[_Said]:
+    for override in (Override(name, value) for name, value in (topic.config | _in_force(topic, target)).items()):
+        needed = _NEEDED.get(override.name)
+        if needed is not None and override in target.refused and _counts(override.name, topic):
+            here = target.defaults.get(override.name)
+            if not needed.enough(override.value, here):
+                yield f"{override} of", f" ({target.refused[override]}; {_here(override.name, target)}): {needed.without}"
+    rooms, here = _rooms(topic, target), target.defaults.get(_LARGEST)
+    if rooms and not _room(topic, target) and _whole(rooms[-1].value) > (_LARGEST_BY_DEFAULT if here is None else _whole(here)):
+        yield f"{rooms[-1]} of", f" ({target.refused[rooms[-1]]}; {_here(_LARGEST, target)}): its largest record would not be taken"
 
 
 def room_for(largest_record: int) -> int:
@@ -144,15 +184,20 @@ def largest_record(topic: TopicImage) -> int:
 
 def _in_force(topic: TopicImage, target: TargetSettings) -> dict[str, str]:
     """Overrides that keep in force what brokers had decided. A broker's setting that the target has too needs none."""
-    policy = topic.config.get(_POLICY, topic.in_force[_POLICY].value if _POLICY in topic.in_force else "")
     return {
         name: was.value
-        for name, needs in _KEPT.items()
-        if needs in policy
+        for name in _KEPT
+        if _counts(name, topic)
         and name not in topic.config
         and (was := topic.in_force.get(name)) is not None
         and not _same(was.value, target.defaults.get(name))
     }
+
+
+def _counts(name: str, topic: TopicImage) -> bool:
+    """False for a setting that the topic's cleanup policy makes no use of."""
+    policy = topic.config.get(_POLICY, topic.in_force[_POLICY].value if _POLICY in topic.in_force else "")
+    return _KEPT.get(name, "") in policy
 
 
 def _taken(settings: Mapping[str, str], target: TargetSettings) -> dict[str, str]:
@@ -171,8 +216,11 @@ def _rooms(topic: TopicImage, target: TargetSettings) -> tuple[Override, ...]:
     least = room_for(largest_record(topic))
     before = _whole(there.value) if there is not None and topic.config.get(_LARGEST) is None else 0
     limit = own or here
-    if limit is None and there is None:
-        return ()
+    if limit is None:
+        if there is None and _LARGEST not in topic.config:
+            return ()
+        # Of brokers that nobody may ask: no less than Kafka's own.
+        least = max(least, _LARGEST_BY_DEFAULT)
     return tuple(
         Override(_LARGEST, str(size)) for size in dict.fromkeys((max(least, before), least)) if limit is None or _whole(limit) < size
     )
@@ -187,14 +235,47 @@ def _same(one: str, other: str | None) -> bool:
     return other is not None and {part.strip() for part in one.split(",")} == {part.strip() for part in other.split(",")}
 
 
+def _limit(value: str) -> float:
+    """A limit as a number, for -1 none."""
+    try:
+        number = int(value)
+    except ValueError:
+        return -math.inf
+    return math.inf if number < 0 else number
+
+
 def _whole(value: str) -> int:
     return int(value) if value.isdecimal() else 0
 
 
-def _by_override(configs: Mapping[str, Mapping[str, str]]) -> dict[Override, str]:
-    """The overrides, each with the first of the topics that have it."""
-    topics: dict[Override, list[str]] = {}
-    for topic, config in configs.items():
-        for name, value in config.items():
-            topics.setdefault(Override(name, value), []).append(topic)
-    return {override: first_names(topics[override]) for override in sorted(topics)}
+class _Needed(NamedTuple):
+    """What is asked of the target where it does not take a setting: what it has by default must be ``enough`` for the value that counted, None where that is
+    not known. ``without`` says what would happen else.
+    """
+
+    enough: Callable[[str, str | None], bool]
+    without: str
+
+
+def _no_less(was: str, here: str | None) -> bool:
+    """A number that is at least as large, -1 is no limit."""
+    least = _limit(was)
+    return least <= 0 or (here is not None and _limit(here) >= least)
+
+
+def _no_less_if_known(was: str, here: str | None) -> bool:
+    return here is None or _no_less(was, here)
+
+
+# The settings that a plan is refused without. All others may be left out, with a warning: they say how records are stored and copied, and how long what was
+# deleted or replaced stays readable; ``max.message.bytes`` is given as far as the records need it. Brokers before 3.6 know no ``before`` and ``after``: they
+# take any timestamp, and what is not taken there is an error that is seen.
+_NEEDED: Final[Mapping[str, _Needed]] = {
+    _POLICY: _Needed(_same, "records would be deleted that are kept, or kept for ever that are deleted"),
+    "retention.ms": _Needed(_no_less, "records would be deleted before their time"),
+    "retention.bytes": _Needed(_no_less, "records would be deleted before their time"),
+    "min.compaction.lag.ms": _Needed(_no_less, "records of a key would be removed before they are read"),
+    "message.timestamp.type": _Needed(_same, "records would get other timestamps"),
+    "message.timestamp.before.max.ms": _Needed(_no_less_if_known, "records would not be taken for their timestamps"),
+    "message.timestamp.after.max.ms": _Needed(_no_less_if_known, "records would not be taken for their timestamps"),
+}

@@ -16,6 +16,7 @@ from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, DELETE, REPLACE, Safeguards, SafetyPolicy
+from streams_recovery.core.restore.topic_settings import TargetSettings, lost_settings
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.cut import of_deletions
 from streams_recovery.core.savepoint.topology import Attribution
@@ -375,6 +376,18 @@ def check_same_places(approved: RestorePlan, now: RestorePlan) -> None:
             f"{approved.application_id} would go on elsewhere in its inputs than was approved: {', '.join(other[:_NAMED])}",
             next_step="find out what became of the mirror, then begin again and approve the new plan",
             places=other,
+        )
+
+
+def refuse_lost_settings(recovery: RecoveryContext, topics: Mapping[str, TopicImage], there: TargetSettings) -> None:
+    """Raise ``Refused`` naming settings of topics, by the names that they get, that the cluster does not take: see ``lost_settings``."""
+    lost = lost_settings(topics, there)
+    if lost:
+        raise Refused(
+            f"the cluster at {recovery.site} does not take settings that decide which records are kept and taken: " + "; ".join(lost),
+            next_step="nothing was changed; have the cluster's policy allow them, give its brokers these values, or change them where the application runs and "
+            "take a savepoint",
+            settings=list(lost),
         )
 
 

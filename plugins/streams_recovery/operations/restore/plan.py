@@ -34,6 +34,7 @@ from streams_recovery.operations.restore.checks import (
     refuse_existing_state,
     refuse_foreign_topics,
     refuse_joined_inputs,
+    refuse_lost_settings,
     refuse_unwanted,
     spans,
     unknown_topics,
@@ -177,6 +178,8 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
     going = {one.name for one in placed if one.image.role.internal and one.name in present} | {topic.name for topic in unknown}
     evidence = proven(recovery, going, whose, safeguards, brought_back={one.name for one in placed if one.made})
     there = target_settings(recovery, [one for one in placed if one.made])
+    anew = {one.name: one.image for one in placed if one.made and not same_input(one, present.get(one.name))}
+    refuse_lost_settings(recovery, anew, there)
     created = tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed if one.made)
     refuse_unwanted(recovery, created)
     joined = joined_inputs(recovery, manifest, begun_by_savepoint(placed))
@@ -205,7 +208,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
             *chosen.warnings,
             *kept,
             *warnings(recovery, manifest, made),
-            *setting_warnings({one.name: one.image for one in placed if one.made and not same_input(one, present.get(one.name))}, there),
+            *setting_warnings(anew, there),
             *moment_warnings(source, placed),
             *_emptied(source, placed),
             *found,

@@ -34,6 +34,7 @@ from streams_recovery.operations.restore.checks import (
     pieces_of,
     proven,
     refuse_existing_state,
+    refuse_lost_settings,
     refuse_unwanted,
     spans,
 )
@@ -263,10 +264,12 @@ def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy,
     placed = [one for one in place(behind.manifest, target) if one.made]
     source = RestoreSource(manifest=behind.manifest)
     there = target_settings(recovery, placed)
+    made = {one.name: one.image for one in placed}
+    refuse_lost_settings(recovery, made, there)
     return Archived(
         behind=behind,
         create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed),
-        settings=setting_warnings({one.name: one.image for one in placed}, there),
+        settings=setting_warnings(made, there),
         begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
     )
 

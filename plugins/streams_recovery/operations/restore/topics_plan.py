@@ -36,7 +36,7 @@ from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
-from streams_recovery.operations.restore.checks import refuse_unwanted, spans, warnings
+from streams_recovery.operations.restore.checks import refuse_lost_settings, refuse_unwanted, spans, warnings
 from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, target_settings, throttle, topic_to_create
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
 from streams_recovery.operations.unfinished import refuse_if_unfinished
@@ -72,6 +72,8 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
     made = {one.name: one.image for one in targets}
     found = required_for_topics(recovery, source.manifest, made, in_place=source.in_place, wipes=wipes)
     there = target_settings(recovery, [Placed(image=one.image, name=one.name, made=True) for one in targets if not one.filled])
+    if source.in_place:
+        refuse_lost_settings(recovery, {one.name: one.image for one in targets if not one.filled}, there)
     create = tuple(_step(one, source, recovery.config.dialect, there) for one in targets)
     refuse_unwanted(recovery, create)
     offsets, known = _offsets(recovery, source, targets) if source.in_place else ((), {})

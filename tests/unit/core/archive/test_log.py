@@ -33,6 +33,32 @@ def test_whatever_happens_nothing_is_twice_and_nothing_is_missing_without_a_word
         live_through(seed)
 
 
+@pytest.mark.fault("F97")
+@pytest.mark.parametrize("outline", [False, True])
+def test_what_was_archived_before_a_log_was_cut_back_does_not_go_on_behind_a_savepoint_since(outline: bool) -> None:
+    """Its files begin where the savepoint ends, by chance."""
+    world = World()
+    world.write(0, 10)
+    world.begin()
+    world.look()
+    world.write(0, 10)
+    world.look()
+    world.truncate(0, 15)
+    world.write(0, 5)
+    world.now += 10
+    world.save(takes=False)
+    assert world.savepoint is not None
+    assert (world.logs[0].end, world.archive.newest[world.tp(0)].end) == (10, 20)
+    found = extended(world.savepoint, world.archive, outline=outline)
+    assert found is not None
+    assert found.records == 0
+    assert found.left == ("t-0 was truncated after it was archived up to 20: the savepoint ends at 10 in a later leader epoch",)
+    world.look()
+    world.check()
+    found = extended(world.savepoint, world.archive, outline=outline)
+    assert found is None or found.left == ()
+
+
 def test_an_hour_of_looks_that_nobody_joined_is_put_together_once() -> None:
     def calls(looks: int) -> int:
         world = World()
