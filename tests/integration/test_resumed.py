@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streams_recovery.application.port import StaleState, WipeMark, WipeReport
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
@@ -15,6 +17,8 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.restore.start import WIPED
 from tests.support.applications.pair import Here, programs
 from tests.support.applications.rebuilds import cleared, rebuild
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
@@ -96,6 +100,25 @@ def test_but_not_without_the_offsets_that_it_goes_on_from(small: Small) -> None:
         restore.start(recovery, again)
     assert caught.value.facts == {"gone": [str(small.input)]}
     assert not [one for one in recovery.application.status() if one.state.value == "running"]
+    restore.abandon(recovery, again)
+
+
+@pytest.mark.fault("F107")
+def test_one_whose_state_came_back_behind_its_wipe_is_not_started(small: Small, tmp_path: Path) -> None:
+    recovery = small.recovery
+    ticket, _ = begun(small)
+    recovery.application.stop(timeout=1)
+    again = resumed(recovery, ticket)
+    (tmp_path / "state" / "0_0").mkdir(parents=True)
+    mark = WipeMark(place=str(tmp_path / "state"), at=time.time_ns() + 1_000_000)
+    left = recovery.artifacts.write(again.restore_id, WIPED, WipeReport(removed=(), remaining=(), marks=(mark,)))
+    note(recovery, again, Phase.WIPED, result=left)
+    with pytest.raises(StaleState, match="older than its wipe"):
+        restore.start(recovery, again)
+    assert not [one for one in recovery.application.status() if one.state.value == "running"]
+    (tmp_path / "state" / "0_0").rmdir()
+    (tmp_path / "state").rmdir()
+    assert restore.start(recovery, again).instances == ("one",)
     restore.abandon(recovery, again)
 
 

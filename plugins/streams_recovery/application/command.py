@@ -12,12 +12,23 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
 from typing import IO, Any
 
 from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
 from streams_recovery.application.instances import await_all
-from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute, StopReport, WipeReport, require_gone
+from streams_recovery.application.local_state import marked, since
+from streams_recovery.application.port import (
+    AnswerTooLarge,
+    InstanceStatus,
+    NoKeyRoute,
+    StateSince,
+    StopReport,
+    WipeMark,
+    WipeReport,
+    require_gone,
+)
 from streams_recovery.application.process import scrubbed
 from streams_recovery.config.fields import Argv
 from streams_recovery.config.runs import CommandRuns
@@ -81,8 +92,17 @@ class CommandApplication:
     def wipe_state(self) -> WipeReport:
         """Run the wipe program, unless ``status`` shows an instance that is not gone."""
         require_gone(self.status())
-        report: WipeReport = _decoded(WipeReport, "wipe", self._run("wipe", self._section.wipe))
-        return report
+        report: WipeReport = _decoded(WipeReport, "wipe", self._run("wipe", self._section.wipe), may_lack={"marks": []})
+        if report.marks:
+            return report
+        # Directories of this machine are seen from here too; of a place on another one nobody knows when it was made.
+        local = [Path(one) for one in report.removed if one.startswith("/") and Path(one).parent.is_dir()]
+        return replace(report, marks=tuple(mark for one in local if (mark := marked(one, one.parent)) is not None))
+
+    def state_since(self, marks: Sequence[WipeMark]) -> StateSince:
+        """By directories that are seen from here."""
+        found = since(marks)
+        return found if marks else replace(found, unseen=("the wipe program named no directory that can be seen from here",))
 
     def query(self, store: str) -> dict[str, object]:
         """Run the query program."""
@@ -200,6 +220,8 @@ def _decoded(kind: Any, verb: str, printed: bytes, *, may_lack: Mapping[str, Any
         found = json.loads(printed)
         if may_lack and isinstance(found, list):
             found = [{**may_lack, **item} if isinstance(item, dict) else item for item in found]
+        elif may_lack and isinstance(found, dict):
+            found = {**may_lack, **found}
         return codec.decode(kind, found, where=f"the output of {verb}")
     except (ValueError, Damaged) as error:
         reason = error.reason if isinstance(error, Damaged) else f"the output of {verb} is not JSON: {error}"

@@ -13,12 +13,21 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from streams_recovery.application import process
 from streams_recovery.application.command import run_program
 from streams_recovery.application.http_control import Reported
 from streams_recovery.application.instance_record import Ended, InstanceFiles
 from streams_recovery.application.instances import Fleet
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
+from streams_recovery.application.local_state import since, wipe
+from streams_recovery.application.port import (
+    InstanceState,
+    InstanceStatus,
+    StateSince,
+    StopReport,
+    WipeMark,
+    WipeReport,
+    require_gone,
+    standing,
+)
 from streams_recovery.config.fields import ApplicationId, Argv, InstanceName, LocalPath, Seconds, Section, Text, Url
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ConfigInvalid, Refused
@@ -132,7 +141,11 @@ class DockerComposeApplication:
                 next_step="mount the services' state volumes where this runs",
                 directories=unmounted,
             )
-        return process.wipe(directories, self._settings.application_id)
+        return wipe(directories, self._settings.application_id)
+
+    def state_since(self, marks: Sequence[WipeMark]) -> StateSince:
+        """By the directories that are mounted here."""
+        return since(marks)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the time-out."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from streams_recovery.core.errors import ApplicationRunning, NotFound, Refused
+from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
@@ -123,11 +123,39 @@ class StopReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WipeMark:
+    """One place of local state as a wipe left it. ``at`` is the moment (nanoseconds) by the clock of its own file system, 0 where it has none. ``known`` are
+    ids of what was there and must not have state again, ``wiped`` ids of what goes on to be there and was emptied.
+    """
+
+    place: str
+    at: int = 0
+    known: tuple[str, ...] = ()
+    wiped: tuple[str, ...] = ()
+
+
+class StaleState(Damaged):
+    """Raised when an application has local state that is older than its wipe, beside changelogs that are new. ``facts`` have ``stale``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WipeReport:
-    """Local state after a wipe: directories removed (empty when there were none), and the proof that none is left."""
+    """Local state after a wipe: directories removed (empty when there were none), and the proof that none is left. By the ``marks`` a look after the next
+    start tells what was made since.
+    """
 
     removed: tuple[str, ...]
     remaining: tuple[str, ...]
+    marks: tuple[WipeMark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSince:
+    """Local state after a start: places that were made after the wipe, those that are older, and those of which nobody here can tell, each with the reason."""
+
+    fresh: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
 
 class StreamsApplication(Protocol):
@@ -158,6 +186,11 @@ class StreamsApplication(Protocol):
 
     def wipe_state(self) -> WipeReport:
         """Remove ``{state.dir}/{application.id}`` whole, on every instance. Raises ``ApplicationRunning`` when one is not gone."""
+
+    def state_since(self, marks: Sequence[WipeMark]) -> StateSince:
+        """Local state as it is now, by what a wipe noted. Only what is seen to be younger than the wipe is ``fresh``; an instance that has made no state yet
+        is ``unseen``.
+        """
 
     def query(self, store: str) -> dict[str, object]:
         """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``, more than

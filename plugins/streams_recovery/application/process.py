@@ -1,47 +1,45 @@
 """An application as processes on this machine.
 
 An instance is started under its supervisor, with an environment in which nothing of the caller's is left.
-
-Local state is removed whole: ``{state.dir}/{application.id}`` of Kafka Streams, ``{datadir}/v1/tables`` of Faust. Both accept stale state beside a
-new changelog without an error, so nothing of it may stay, and nothing else may go.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from streams_recovery.application import instance_record
 from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, is_hidden, session_of
 from streams_recovery.application.instances import Fleet
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
+from streams_recovery.application.local_state import checked, open_files, since, task_directory_of, wipe
+from streams_recovery.application.port import (
+    InstanceState,
+    InstanceStatus,
+    StateSince,
+    StopReport,
+    WipeMark,
+    WipeReport,
+    require_gone,
+    standing,
+)
 from streams_recovery.application.supervisor import Order
 from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core import codec
-from streams_recovery.core.application_kind import ApplicationKind, StateDirectory
-from streams_recovery.core.durable import sync_directory
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
-from streams_recovery.core.escaping import logger
-from streams_recovery.core.names import checked_name
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
-
-LOGGER = logger(__name__)
 
 # What a program needs to find its way on the machine. An orchestrator's own environment holds connections, keys and passwords.
 _INHERITED = ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")
 _LOG_BYTES = 64 * 1024 * 1024
-# "/" and its direct children are nobody's state directory.
-_LEAST_PARTS = 3
-_NAMED = 5
 _KILL_SECONDS = 10.0
 _RECORD_SECONDS = 2.0
 # For a program to end whose Kafka Streams took all the time to close.
@@ -115,7 +113,29 @@ class ProcessApplication:
                 stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
             looks = [self._look(files, locked=True) for files in self._files.values()]
             require_gone(looks)
+            for directory in self._state_directories():
+                # As a start makes it: a moment that is measured there tells later what is younger.
+                directory.mkdir(parents=True, exist_ok=True)
             return wipe(self._state_directories(), self._application_id, self._kind)
+
+    def state_since(self, marks: Sequence[WipeMark]) -> StateSince:
+        """By the directories, and by the files that its processes have open elsewhere."""
+        own = {str(one) for one in checked(self._state_directories(), self._application_id, self._kind)}
+        found, marked = since(mark for mark in marks if mark.place in own), {mark.place for mark in marks}
+        unmarked = [f"{one}: the wipe noted no time of it" for one in sorted(own - marked)]
+        elsewhere = self._elsewhere(own) if marks else ()
+        begin = max((mark.at for mark in marks), default=0)
+        others = since(WipeMark(place=one, at=begin) for one in elsewhere)
+        named = [f"{one} has state of it, and is no state directory of this configuration" for one in others.fresh]
+        return StateSince(fresh=found.fresh, stale=(*found.stale, *others.stale), unseen=(*found.unseen, *unmarked, *named))
+
+    def _elsewhere(self, own: Collection[str]) -> tuple[str, ...]:
+        """Directories with the name of the application's, other than its own, in whose task directories its processes have files open."""
+        found = set()
+        for run in self._living_runs().values():
+            for member in session_of(run.process):
+                found |= {str(one) for path in open_files(member.pid) if (one := task_directory_of(path, self._application_id)) is not None}
+        return tuple(sorted(found - {*own, *(str(Path(one).resolve()) for one in own)}))
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the start timeout."""
@@ -268,73 +288,3 @@ def _keep_log_small(log: Path) -> None:
     # Only between runs: the program holds the file open while it lives.
     if log.exists() and log.stat().st_size > _LOG_BYTES:
         log.replace(log.with_name(f"{log.name}.1"))
-
-
-def wipe(state_directories: Iterable[Path], application_id: str, kind: ApplicationKind = ApplicationKind.KAFKA_STREAMS) -> WipeReport:
-    """Remove the application's directory in each state directory. Everything is checked before anything is removed; what could not be
-    removed is in ``remaining``. Raises ``ConfigInvalid`` for a state directory that cannot be one, ``Refused`` for a symbolic link or a file, and for what may
-    not be state of this application.
-    """
-    directories = checked(state_directories, application_id, kind)
-    removed = [directory for directory in directories if _removed(directory)]
-    remaining = [directory for directory in directories if directory.exists() or directory.is_symlink()]
-    return WipeReport(removed=tuple(map(str, removed)), remaining=tuple(map(str, remaining)))
-
-
-def checked(state_directories: Iterable[Path], application_id: str, kind: ApplicationKind) -> list[Path]:
-    """The directories that would be removed, whether they are there or not. Changes nothing; raises what ``wipe`` does."""
-    checked_name("application id", application_id)
-    return [_checked(Path(state), application_id, kind) for state in dict.fromkeys(state_directories)]
-
-
-def _checked(state: Path, application_id: str, kind: ApplicationKind) -> Path:
-    if not state.is_absolute() or ".." in state.parts or len(state.parts) < _LEAST_PARTS or state == Path.home():
-        raise ConfigInvalid(
-            f"{state} cannot be a state directory", next_step="give every instance an absolute directory of its own", path=str(state)
-        )
-    layout = kind.dialect.state_directory(application_id)
-    directory = state.joinpath(*layout.parts)
-    for path in (state, *(state.joinpath(*layout.parts[: count + 1]) for count in range(len(layout.parts)))):
-        if path.is_symlink():
-            raise Refused(
-                f"{path} is a symbolic link; it was not followed",
-                next_step="configure the directory it points to, or remove the link by hand",
-                path=str(path),
-            )
-    if directory.exists() and not directory.is_dir():
-        raise Refused(f"{directory} is not a directory", next_step="look what it is; local state is a directory", path=str(directory))
-    _refuse_other_state(state, directory, application_id, layout)
-    return directory
-
-
-def _refuse_other_state(state: Path, directory: Path, application_id: str, layout: StateDirectory) -> None:
-    other = state.joinpath(*layout.beside)
-    if layout.beside and other.is_dir():
-        raise Refused(
-            f"{other} may be state of {application_id} or of another application: its id ends like that of a version, and nobody can tell whether it is one",
-            next_step=f"nothing was removed; move {other} away, whole: Faust makes it again from its changelogs",
-            path=str(other),
-        )
-    if layout.children is None or not directory.is_dir():
-        return
-    strange = sorted(child.name for child in directory.iterdir() if layout.children.fullmatch(child.name) is None or child.is_symlink())
-    if strange:
-        raise Refused(
-            f"{directory} has what is no state of {application_id}: {', '.join(strange[:_NAMED])}",
-            next_step="nothing was removed; move that away, or configure the directory that the application really has its tables in",
-            path=str(directory),
-            strange=strange,
-        )
-
-
-def _removed(directory: Path) -> bool:
-    if not directory.exists():
-        return False
-    try:
-        shutil.rmtree(directory)
-        # Or a power cut brings back stale state, which the restore has on record as gone.
-        sync_directory(directory.parent)
-    except OSError as error:
-        # Reported by what remains: a wipe that fails half-way has removed something all the same.
-        LOGGER.warning("local state in %s could not be removed whole: %s", directory, error)
-    return not directory.exists()

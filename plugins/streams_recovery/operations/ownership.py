@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from streams_recovery.application.factory import open_application
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication, WipeReport
+from streams_recovery.application.port import (
+    InstanceState,
+    InstanceStatus,
+    StateSince,
+    StopReport,
+    StreamsApplication,
+    WipeMark,
+    WipeReport,
+)
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import live
 from streams_recovery.core.escaping import logger
@@ -288,6 +296,10 @@ class StartedByRole:
     def wipe_state(self) -> WipeReport:
         """Remove local state."""
         return self._application.wipe_state()
+
+    def state_since(self, marks: Sequence[WipeMark]) -> StateSince:
+        """The age of local state."""
+        return self._application.state_since(marks)
 
     def query(self, store: str) -> dict[str, object]:
         """Every key of a store."""

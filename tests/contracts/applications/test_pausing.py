@@ -113,6 +113,54 @@ def test_wipe_removes_the_application_and_nothing_else(directory_rig):
     assert application.wipe_state().removed == ()
 
 
+@pytest.mark.fault("F107")
+def test_state_that_was_made_after_the_wipe_is_proven_young(any_rig):
+    one = any_rig()
+    application = started(one)
+    assert application.stop(timeout=20).gone
+    marks = application.wipe_state().marks
+    assert application.state_since(marks).fresh == ()
+    application.start()
+    one.await_up()
+    found = application.state_since(marks)
+    assert (len(found.fresh), found.stale, found.unseen) == (2, (), ())
+
+
+@pytest.mark.fault("F107")
+def test_state_that_comes_back_behind_the_wipe_is_seen_before_a_start_and_after_it(directory_rig):
+    one = directory_rig()
+    application = started(one)
+    assert application.stop(timeout=20).gone
+    own = one.states[0] / APPLICATION_ID
+    kept = one.directory / "kept-aside"
+    own.rename(kept)
+    marks = application.wipe_state().marks
+    kept.rename(own)
+    (stale,) = application.state_since(marks).stale
+    assert str(own) in stale
+    application.start()
+    one.await_up()
+    found = application.state_since(marks)
+    assert (len(found.stale), len(found.fresh)) == (1, 1)
+    assert str(own) in found.stale[0]
+
+
+@pytest.mark.fault("F107")
+def test_a_program_whose_state_is_elsewhere_than_configured_is_seen_by_its_open_files(local):
+    one = local()
+    real = one.directory / "real"
+    one.section["instances"][0]["environment"] = {"STATE_DIR": str(real)}
+    application = started(one)
+    assert application.stop(timeout=20).gone
+    report = application.wipe_state()
+    assert len(report.removed) == 1
+    application.start()
+    one.await_up()
+    found = application.state_since(report.marks)
+    assert (len(found.fresh), len(found.stale)) == (1, 1)
+    assert str(real / APPLICATION_ID) in found.stale[0]
+
+
 def test_wipe_does_not_follow_links(rig):
     one = rig()
     application = one.open()

@@ -102,6 +102,8 @@ def main():
     state = Path(os.environ["STATE_DIR"]) / os.environ["APPLICATION_ID"] / "0_0" / "rocksdb"
     state.mkdir(parents=True, exist_ok=True)
     (state / "CURRENT").write_text("something\n")
+    # As a database does, for as long as it is open.
+    now["lock"] = (state / "LOCK").open("w")
     server = ThreadingHTTPServer((os.environ.get("HOST", "127.0.0.1"), int(os.environ["PORT"])), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -85,8 +85,16 @@ def test_the_example_starts_once_stops_cleanly_and_wipes_only_what_is_gone(appli
     assert (down.state, down.closed_cleanly, down.stopped_here) == (InstanceState.GONE, True, True)
     state = tmp_path / "state" / "shop"
     state.mkdir(parents=True)
-    assert shop.wipe_state() == WipeReport(removed=(str(state),), remaining=())
+    report = shop.wipe_state()
+    assert (report.removed, report.remaining, [mark.place for mark in report.marks]) == ((str(state),), (), [str(state)])
+    assert shop.state_since(report.marks).unseen == (f"{state} is not there",)
+    state.mkdir()
+    assert shop.state_since(report.marks).fresh == (str(state),)
+    again = shop.state_since((replace(report.marks[0], at=time.time_ns() + 1_000_000_000),))
+    assert len(again.stale) == 1
+    state.rmdir()
     assert shop.wipe_state() == WipeReport(removed=(), remaining=())
+    assert shop.state_since(()).unseen == ("the wipe program named no directory that can be seen from here",)
 
 
 @pytest.mark.parametrize("ends_with", ["1", "deaf"])

@@ -1,12 +1,15 @@
-"""What of local state is removed, and that nothing else is: links are not followed."""
+"""What of local state is removed, and that nothing else is: links are not followed. What of it is older than that."""
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from streams_recovery.application.process import wipe
+from streams_recovery.application import local_state
+from streams_recovery.application.local_state import since, task_directory_of, wipe
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ConfigInvalid, Refused
 
@@ -122,3 +125,72 @@ def test_a_linked_directory_of_tables_is_not_followed(tmp_path):
     with pytest.raises(Refused, match="symbolic link"):
         wipe([tmp_path / "1"], "words", ApplicationKind.FAUST)
     assert (tmp_path / "real" / "tables").exists()
+
+
+def wiped(tmp_path):
+    """A state directory with state that was wiped, some of which somebody has kept."""
+    fill(tmp_path / "state" / "app" / "0_0")
+    fill(tmp_path / "kept" / "0_1")
+    time.sleep(0.02)
+    report = wipe([tmp_path / "state"], "app")
+    assert [mark.place for mark in report.marks] == [str(tmp_path / "state" / "app")]
+    assert list((tmp_path / "state").iterdir()) == [], "no mark is left"
+    return tmp_path / "state" / "app", report.marks
+
+
+@pytest.mark.fault("F107")
+@pytest.mark.parametrize("births", [True, False], ids=["times of birth", "times of change"])
+def test_state_is_young_or_old_by_when_it_was_made(tmp_path, monkeypatch, births):
+    if not births:
+        monkeypatch.setattr(local_state, "_birth", lambda _: None)
+    own, marks = wiped(tmp_path)
+    found = since(marks)
+    assert (found.fresh, found.stale, found.unseen) == ((), (), (f"{own} is not there",))
+    fill(own / "0_0")
+    assert since(marks).fresh == (str(own),)
+    (tmp_path / "kept" / "0_1").rename(own / "0_1")
+    found = since(marks)
+    assert found.fresh == ()
+    assert str(own / "0_1") in found.stale[0]
+
+
+@pytest.mark.fault("F107")
+def test_a_new_owner_and_a_new_entry_make_no_old_state_young(tmp_path):
+    own, marks = wiped(tmp_path)
+    (tmp_path / "kept").rename(own)
+    for path in (own, own / "0_1", own / "0_1" / "file"):
+        os.chown(path, os.getuid(), os.getgid())
+        path.chmod(0o700)
+    (own / "0_1" / "new").touch()
+    os.utime(own)
+    assert since(marks).stale
+
+
+@pytest.mark.fault("F107")
+def test_a_link_that_leads_to_old_state_is_followed(tmp_path):
+    own, marks = wiped(tmp_path)
+    own.symlink_to(tmp_path / "kept")
+    assert since(marks).stale
+
+
+def test_of_a_directory_that_cannot_be_looked_at_nothing_is_said(tmp_path, monkeypatch):
+    own, marks = wiped(tmp_path)
+    fill(own)
+
+    def refused(_path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(local_state, "_born", refused)
+    assert since(marks).unseen == (f"{own} cannot be looked at: Permission denied",)
+
+
+def test_a_file_of_a_task_tells_where_the_state_is():
+    for file, directory in (
+        ("/data/app/0_0/rocksdb/store/LOCK", "/data/app"),
+        ("/data/app/__named__1_12/.checkpoint", "/data/app"),
+        ("/data/app/x__1_12/.checkpoint", "/data/app"),
+        ("/data/application/0_0/LOCK", None),
+        ("/data/app/logs/0", None),
+    ):
+        found = task_directory_of(Path(file), "app")
+        assert (None if found is None else str(found)) == directory

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.application.instance_record import Ended, InstanceFiles
-from streams_recovery.application.process import wipe
+from streams_recovery.application.local_state import wipe
 from streams_recovery.core.durable import sync_directory
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest

@@ -12,8 +12,17 @@ from streams_recovery.application.kubernetes import autoscaling
 from streams_recovery.application.kubernetes.autoscaling import require_unmanaged
 from streams_recovery.application.kubernetes.cluster import Cluster, StoppedPod, StopRecord, requested
 from streams_recovery.application.kubernetes.ending import PodWatch
-from streams_recovery.application.kubernetes.wiping import require_no_wipe, wipeable, wiped
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
+from streams_recovery.application.kubernetes.wiping import require_no_wipe, seen_since, wipeable, wiped
+from streams_recovery.application.port import (
+    InstanceState,
+    InstanceStatus,
+    StateSince,
+    StopReport,
+    WipeMark,
+    WipeReport,
+    require_gone,
+    standing,
+)
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.controllers import findings_of, rights_needed
@@ -110,6 +119,10 @@ class KubernetesApplication:
         """Prove that the state of every pod is gone with it, or wipe the claims that outlive pods, those of replicas that were scaled away included."""
         require_gone(self.status())
         return wiped(self._cluster, self._application_id)
+
+    def state_since(self, marks: Sequence[WipeMark]) -> StateSince:
+        """By the ids of the pods and claims that have the state. Into a claim nobody looks from here."""
+        return seen_since(self._cluster, self._application_id, marks)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all pods. While the application rebalances, asked again until the start timeout."""

@@ -93,6 +93,12 @@ class Cluster:
         own = [one for one in found["items"] if not of_another(one, workload.name)]
         return tuple(pod_of(one, container) for one in own), found["metadata"]["resourceVersion"]
 
+    def pod_objects(self, workload: Workload) -> tuple[Mapping[str, Any], ...]:
+        """Its pods that run or will, as the API has them."""
+        found = self.client.call("list pods", self._core.list_namespaced_pod, self.section.namespace, label_selector=workload.selector)
+        container = self.container(workload)
+        return tuple(one for one in found["items"] if not of_another(one, workload.name) and pod_of(one, container).active)
+
     def pod(self, name: str, uid: str) -> Pod | None:
         """The one pod of that name and uid, whatever its labels are now; None when its object is gone."""
         found = self.client.call(

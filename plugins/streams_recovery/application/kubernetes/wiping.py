@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
-from streams_recovery.application.port import WipeReport
+from streams_recovery.application.port import StateSince, WipeMark, WipeReport
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, ControlPlaneUnavailable, NotFound
 from streams_recovery.core.kubernetes.workload import StateVolume, Workload, claims_of, state_volume
@@ -39,7 +39,7 @@ def wiped(cluster: Cluster, application_id: str) -> WipeReport:
     workload, section = cluster.workload(), cluster.section
     volume = wipeable(cluster, workload, application_id)
     if volume.lasting == "pod":
-        return _gone_with_pods(cluster)
+        return replace(_gone_with_pods(cluster), marks=(left_by(cluster, ()),))
     claims = Claims(cluster)
     names = claims_of(volume, workload, claims.names())
     if section.claims == "delete":
@@ -47,7 +47,9 @@ def wiped(cluster: Cluster, application_id: str) -> WipeReport:
     else:
         remaining = WipingJobs(cluster, application_id, workload.template["spec"]).wipe(names, volume, seconds=section.start_timeout)
     held = [name for name in names if any(left.startswith((f"claim {name},", f"claim {name}:")) for left in remaining)]
-    return WipeReport(removed=tuple(f"claim {name}" for name in names if name not in held), remaining=remaining)
+    emptied = names if section.claims == "job" else ()
+    removed = tuple(f"claim {name}" for name in names if name not in held)
+    return WipeReport(removed=removed, remaining=remaining, marks=(left_by(cluster, emptied),))
 
 
 def wipeable(cluster: Cluster, workload: Workload, application_id: str) -> StateVolume:
@@ -97,6 +99,62 @@ def require_no_wipe(cluster: Cluster, application_id: str, workload: Workload) -
             next_step="see why they do not go (kubectl describe job), then run this again",
             jobs=left,
         )
+
+
+def left_by(cluster: Cluster, emptied: Sequence[str]) -> WipeMark:
+    """The pods and claims that were there when a wipe had ended: by their ids those that are made later are known. Jobs have ``emptied`` these claims."""
+    claims, record = _claims_seen(cluster), cluster.record()
+    pods = {one.uid for one in cluster.pods(cluster.workload())[0]} | ({one.uid for one in record.pods} if record else set())
+    wiped_claims = tuple(sorted(claims[name] for name in emptied if name in claims))
+    return WipeMark(place=cluster.section.workload, known=tuple(sorted({*pods, *claims.values()})), wiped=wiped_claims)
+
+
+def seen_since(cluster: Cluster, application_id: str, marks: Sequence[WipeMark]) -> StateSince:
+    """Of each pod, by its own specification and not by the workload's: what its state lies on, and whether that is younger than the wipe. Nothing is looked for
+    inside of a volume.
+    """
+    mark = next((one for one in marks if one.place == cluster.section.workload), None)
+    workload = cluster.workload()
+    pods = cluster.pod_objects(workload)
+    if mark is None:
+        return StateSince(unseen=("no wipe has noted which volumes there were",))
+    claims = _claims_seen(cluster)
+    found: dict[str, list[str]] = {"fresh": [], "stale": [], "unseen": []}
+    section = cluster.section
+    for pod in pods:
+        name, own = pod["metadata"]["name"], replace(workload, template={"spec": pod["spec"]}, claim_templates=())
+        container, beside = cluster.container(own), {one["name"] for one in pod["spec"].get("volumes") or ()}
+        try:
+            volume = state_volume(own, container, section.state_directory, application_id, without_state=beside)
+        except ConfigInvalid as error:
+            found["stale"].append(f"pod {name}: {error.reason}")
+            continue
+        kind, text = _age(volume, pod["metadata"]["uid"], claims, mark)
+        found[kind].append(f"pod {name}: {text}")
+    return StateSince(**{kind: tuple(texts) for kind, texts in found.items()})
+
+
+def _age(volume: StateVolume, uid: str, claims: Mapping[str, str], mark: WipeMark) -> tuple[str, str]:
+    if volume.lasting == "pod":
+        if uid in mark.known:
+            return "stale", "it is a pod from before the wipe, with its volume"
+        return "fresh", "its volume was made with it, after the wipe"
+    claim = claims.get(volume.name)
+    if claim is None:
+        return "unseen", f"its state is on claim {volume.name}, which nothing here may look at (list persistentvolumeclaims)"
+    if claim in mark.wiped:
+        return "unseen", f"a job has emptied claim {volume.name}, and nobody can look into it from here while the pod runs"
+    if claim in mark.known:
+        return "stale", f"its state is on claim {volume.name}, which was there before and is not one that was wiped"
+    return "fresh", f"claim {volume.name} was made after the wipe"
+
+
+def _claims_seen(cluster: Cluster) -> Mapping[str, str]:
+    """The ids of claims by name; nothing where this may not list them, which only state on claims needs."""
+    try:
+        return Claims(cluster).ids()
+    except ConfigInvalid:
+        return {}
 
 
 def _gone_with_pods(cluster: Cluster) -> WipeReport:
@@ -251,8 +309,12 @@ class Claims:
 
     def names(self) -> tuple[str, ...]:
         """Every claim there is, those that are being deleted included."""
+        return tuple(self.ids())
+
+    def ids(self) -> Mapping[str, str]:
+        """The uid of each, by its name."""
         found = self._call("list persistentvolumeclaims", self._core.list_namespaced_persistent_volume_claim, self._namespace)
-        return tuple(one["metadata"]["name"] for one in found["items"])
+        return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found["items"]}
 
     def deleted(self, claims: Sequence[str], *, seconds: float) -> tuple[str, ...]:
         """Delete them, and return those that are still there when the time is up, each with what holds it."""

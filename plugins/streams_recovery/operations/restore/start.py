@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from typing import Final
 
 from streams_recovery.application.command import run_program
-from streams_recovery.application.port import InstanceState
+from streams_recovery.application.port import InstanceState, StaleState, StateSince, WipeReport
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.repository.journal import Phase, reached
+from streams_recovery.core.repository.journal import Phase, reached, result_of
 from streams_recovery.core.restore.estimate import recovery_seconds
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.proofs import QueryCheck
@@ -33,6 +35,9 @@ from streams_recovery.operations.restore.values import (
     WipeSummary,
 )
 from streams_recovery.operations.restore.verify import require_verified
+
+LOGGER = logger("streams_recovery.operations.restore.start")
+WIPED: Final = "wiped"
 
 
 def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSummary:
@@ -65,13 +70,13 @@ def _move_others(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, 
 def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
     """Remove local state on every instance: Kafka Streams accepts stale state against a new changelog without an error, so none may remain."""
     guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.STARTED)
-    removed = removed_state(recovery, ticket)
-    note(recovery, ticket, Phase.WIPED)
-    return WipeSummary(removed=removed)
+    report = removed_state(recovery, ticket)
+    note(recovery, ticket, Phase.WIPED, result=recovery.artifacts.write(ticket.restore_id, WIPED, report))
+    return WipeSummary(removed=report.removed)
 
 
-def removed_state(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[str, ...]:
-    """The local state that was removed on every instance. Raises ``Damaged`` where some remains."""
+def removed_state(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeReport:
+    """Remove local state on every instance. Raises ``Damaged`` where some remains."""
     report = recovery.application.wipe_state()
     if report.remaining:
         raise Damaged(
@@ -79,7 +84,26 @@ def removed_state(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[str
             next_step="remove these directories by hand, then resume the restore",
             remaining=report.remaining,
         ).then(resume_command(recovery, ticket))
-    return report.removed
+    return report
+
+
+def require_fresh_state(recovery: RecoveryContext, ticket: RestoreTicket, *, started: bool) -> StateSince | None:
+    """Local state as the port sees it since this restore has removed it; None where it has removed none. Raises ``StaleState`` for state that is older:
+    Kafka Streams would go on with it beside the new changelogs.
+    """
+    wiped = result_of(entries(recovery, ticket), Phase.WIPED)
+    if wiped is None:
+        return None
+    found = recovery.application.state_since(recovery.artifacts.read(WipeReport, wiped).marks)
+    if found.stale:
+        again = f"stop it, remove that by hand, then restore again with {REPLACE.shown}"
+        raise StaleState(
+            f"local state of {recovery.application_id} is older than its wipe: {'; '.join(found.stale[:5])}",
+            next_step=f"{again if started else 'remove that by hand, then resume the restore'}. See that state_directory is the program's state.dir, and that "
+            "nothing brings state back; where a clock was set back meanwhile, wipe and start it again",
+            stale=list(found.stale),
+        )
+    return found
 
 
 def wipe_noted(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
@@ -107,6 +131,8 @@ def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
         else:
             _check_still_committed(recovery, planned)
         _deploy(recovery, ticket, planned)
+        if before in (Phase.WIPED, Phase.DEPLOYED):
+            require_fresh_state(recovery, ticket, started=False)
     elif planned.deploy and before is Phase.WIPED:
         raise ApplicationRunning(
             f"instances of {recovery.application_id} run, and the deployment did not end well: {', '.join(alive)}",
@@ -203,8 +229,12 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     that was saved.
     """
     guarded(recovery, ticket, at_least=Phase.STARTED, before=Phase.INPUT_COMPLETE)
+    require_fresh_state(recovery, ticket, started=True)
     with renewed_lock(recovery, ticket):
         await_at_work(recovery, started.ends, again=resume_command(recovery, ticket))
+    since = require_fresh_state(recovery, ticket, started=True)
+    if since is not None and (since.unseen or not since.fresh):
+        LOGGER.warning("whether local state is younger than the wipe was not seen of: %s", "; ".join(since.unseen) or "any instance")
     planned = stored_plan(recovery, ticket)
     if not planned.from_input and (planned.point is None or planned.point.with_state):
         _check_no_new_topics(recovery, planned)
@@ -212,7 +242,9 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, QUERIED, Queried(stores=query_checks)))
     names = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
     took = recovery_seconds(entries(recovery, ticket), began_at=ticket.started_at)
-    return RecoveredSummary(instances=names, partitions_caught_up=len(started.ends), seconds=took or 0.0, query_checks=query_checks)
+    return RecoveredSummary(
+        instances=names, partitions_caught_up=len(started.ends), seconds=took or 0.0, query_checks=query_checks, local_state=since
+    )
 
 
 def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> None:

@@ -30,7 +30,7 @@ from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
 from streams_recovery.operations.restore.open import abandon, entries, guarded, lock_within, note, phase_of, resume_command, stored_plan
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
-from streams_recovery.operations.restore.start import removed_state
+from streams_recovery.operations.restore.start import WIPED, removed_state
 from streams_recovery.operations.restore.strategies import Undo, UpgradeInPlace
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, VersionChecked, verify_summary
 from streams_recovery.operations.unfinished import unfinished_restore
@@ -65,9 +65,9 @@ def check_version(recovery: RecoveryContext, ticket: RestoreTicket) -> VersionCh
             next_step="nothing was deployed, and the old version is started again; begin the upgrade again, and read its plan",
         )
     check_worse(approved, change)
-    removed = removed_state(recovery, ticket) if approved.wipes or change.wipes else ()
-    note(recovery, ticket, Phase.WIPED)
-    return VersionChecked(savepoint_id=manifest.savepoint_id, verdict=change.verdict, removed=removed)
+    report = removed_state(recovery, ticket) if approved.wipes or change.wipes else None
+    note(recovery, ticket, Phase.WIPED, result=None if report is None else recovery.artifacts.write(ticket.restore_id, WIPED, report))
+    return VersionChecked(savepoint_id=manifest.savepoint_id, verdict=change.verdict, removed=report.removed if report else ())
 
 
 def watch(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched:

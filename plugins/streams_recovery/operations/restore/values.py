@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery.application.port import StateSince
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
@@ -151,13 +152,14 @@ class StartSummary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredSummary:
     """The application at work again: RUNNING everywhere, and every input processed to the end it had at the start. ``seconds`` is the whole time of the
-    restore until then, as the log of restores and an estimate have it.
+    restore until then, as the log of restores and an estimate have it. ``local_state`` is what was seen of its age, None where none was removed.
     """
 
     instances: tuple[str, ...]
     partitions_caught_up: int
     seconds: float
     query_checks: tuple[QueryCheck, ...]
+    local_state: StateSince | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.application.factory import open_application
+from streams_recovery.application.port import StaleState, WipeMark, WipeReport
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld, NotFound
 from streams_recovery.core.repository.journal import Phase
@@ -19,6 +21,7 @@ from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations import quiesce_record, ready, restore, topic_holds, unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.restore.start import WIPED, require_fresh_state
 from streams_recovery.workflows.restore import ABANDON, FINISH, OPEN_RESTORE, RESET_CONSUMER_GROUP
 from tests.support.applications.unreachable import RUN, opened, running, stopped
 from tests.support.leases import later
@@ -100,6 +103,29 @@ def test_a_lease_that_ended_is_no_reason_to_leave_it_down(recovery: RecoveryCont
     after.lock.release(after.lock.acquire("somebody", lease_seconds=60, purpose="a test"))
     assert restore.abandon(after, ticket).restarted
     assert running(recovery)
+
+
+@pytest.mark.fault("F107")
+def test_state_that_is_older_than_the_wipe_of_this_restore_stops_it_and_what_was_not_seen_is_not_called_young(
+    recovery: RecoveryContext, tmp_path: Path
+) -> None:
+    ticket, own = stopped(recovery), tmp_path / "state" / "app"
+    assert require_fresh_state(recovery, ticket, started=False) is None, "nothing was wiped"
+    (own / "0_0").mkdir(parents=True)
+    mark = WipeMark(place=str(own), at=time.time_ns() + 1_000_000)
+    for marks in ((), (replace(mark, place=str(tmp_path / "nowhere")),)):
+        left = WipeReport(removed=(), remaining=(), marks=marks)
+        note(recovery, ticket, Phase.WIPED, result=recovery.artifacts.write(ticket.restore_id, WIPED, left))
+        seen = require_fresh_state(recovery, ticket, started=True)
+        assert seen is not None
+        assert (seen.fresh, len(seen.unseen)) == ((), 1)
+    left = WipeReport(removed=(), remaining=(), marks=(mark,))
+    note(recovery, ticket, Phase.WIPED, result=recovery.artifacts.write(ticket.restore_id, WIPED, left))
+    for started, again in ((False, "resume the restore"), (True, "`replace`")):
+        with pytest.raises(StaleState, match=str(own)) as caught:
+            require_fresh_state(recovery, ticket, started=started)
+        assert again in caught.value.next_step
+        assert len(caught.value.facts["stale"]) == 1
 
 
 def test_another_run_s_application_is_not_touched(recovery: RecoveryContext) -> None:
