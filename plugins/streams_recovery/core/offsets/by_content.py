@@ -5,8 +5,9 @@ transactions, and lose its first records to retention; on either side the log cl
 
 A place is *exact* when everything in front of it was read and nothing behind it was. It is called so only if a run of ``LEAST_RUN`` records around it stands
 in both logs in the same order, or all records that there are, and nothing contradicts it. One thing cannot be seen and is taken for granted: such a run, with
-its timestamps, stands in the old log once. Without timestamps that is not taken for granted: the run must stand once in what was read of
-both logs. Everything that is not proven has a ``Doubt``, and a place by time if one can be named that loses nothing.
+its timestamps, stands in the old log once. Without timestamps that is not taken for granted: the run must stand once in what was read of both logs, and the
+target must have deleted nothing, where it may have stood before. Everything that is not proven has a ``Doubt``, and a place by time if one can be named that
+loses nothing.
 """
 
 from __future__ import annotations
@@ -152,7 +153,9 @@ class _Search:
         place = decision.place()
         if self.carried_anew > decision.boundary.rank:
             raise _Doubted(Doubt.REPEATED)
-        if not log.timestamps and not log.compacted:
+        if not log.timestamps:
+            if log.compacted or log.start > 0:
+                raise _Doubted(Doubt.UNDATED)
             self._check_unique()
         return place
 

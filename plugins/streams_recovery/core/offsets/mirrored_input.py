@@ -93,6 +93,7 @@ class Doubt(enum.StrEnum):
     SHORT = "short"
     TOO_MANY = "too_many"
     SEVERAL = "several"
+    UNDATED = "undated"
     DIFFERENT = "different"
 
     @property
@@ -116,6 +117,8 @@ _WORDS: Final = {
     Doubt.DIFFERENT: "{records} of the compared offsets have another record there, or only one of both logs has one",
     Doubt.SEVERAL: "the records around the committed offset stand there, or in the old log, at more than one place in the same order, and without timestamps "
     "nothing tells these places apart",
+    Doubt.UNDATED: "records were deleted there, from its beginning or by its log cleaner, and without timestamps nothing tells whether the same records stood "
+    "there before, in front of others that were not read yet",
     Doubt.TOO_MANY: "records like those around the committed offset come there too often",
 }
 

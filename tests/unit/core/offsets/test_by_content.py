@@ -333,13 +333,41 @@ def test_records_that_repeat_are_no_proof_without_timestamps(period: int, start:
     there = records([number % period for number in range(start, 3_000 + max(period, 60))], begin=start)
     place = find_place(around(3_000, old, first=False), there, mirrored(there, start=start, timestamps=False))
     assert isinstance(place, UnprovenPlace)
-    assert place.doubt in (Doubt.SEVERAL, Doubt.TOO_MANY, Doubt.REPEATED)
+    assert place.doubt in (Doubt.SEVERAL, Doubt.TOO_MANY, Doubt.REPEATED, Doubt.UNDATED)
 
 
 @pytest.mark.fault("F92")
 @pytest.mark.parametrize("committed", [60, 150, 200])
 def test_records_that_do_not_repeat_are_a_proof_without_timestamps_too(committed: int) -> None:
-    there = records(range(200), begin=1_000)
-    place = find_place(around(committed, OLD), there, mirrored(there, start=1_000, timestamps=False))
+    there = records([*range(300, 400), *range(200)])
+    place = find_place(around(committed, OLD), there, mirrored(there, timestamps=False))
     assert isinstance(place, ExactPlace)
-    assert place.offset == 1_000 + committed
+    assert place.offset == 100 + committed
+
+
+@pytest.mark.fault("F92")
+@pytest.mark.parametrize(
+    ("period", "committed", "kept", "known_from", "read"), [(10_000, 12_000, 12_100, 11_000, 22_050), (500, 1_000, 1_200, 800, 1_500)]
+)
+def test_a_target_that_has_deleted_the_place_has_no_proof_without_timestamps(
+    period: int, committed: int, kept: int, known_from: int, read: int
+) -> None:
+    """What repeats after a longer time than the known records take stands at the target once: the next time, behind records that were not read."""
+    old = records([number % period for number in range(known_from, committed)], begin=known_from)
+    there = [
+        one._replace(timestamp=1_000_000 + one.offset) for one in records([number % period for number in range(kept, read)], begin=kept)
+    ]
+    place = find_place(around(committed, old, first=False), there, mirrored(there, start=kept, timestamps=False))
+    assert isinstance(place, UnprovenPlace)
+    assert (place.doubt, place.by_time) == (Doubt.UNDATED, None)
+
+
+@pytest.mark.fault("F92")
+def test_what_a_log_cleaner_may_have_taken_is_no_proof_without_timestamps() -> None:
+    """A table that is sent again: the cleaner took the first copies, and the place is in front of what came in between."""
+    old = records(range(100))
+    there = [*records(range(500, 550), begin=100), *records(range(100), begin=150)]
+    log = replace(mirrored(there, timestamps=False), compacted=True)
+    place = find_place(around(100, old, first=False), there, log)
+    assert isinstance(place, UnprovenPlace)
+    assert place.doubt is Doubt.UNDATED
