@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,12 +16,14 @@ from typer.testing import Result
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.remedies.groups import add_standby, see_members, shorten_session
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.small import small_application
 from tests.support.applications.topic_records import delete_below
-from tests.support.kafka.consumers import invoked
+from tests.support.kafka.consumers import invoked, member
 from tests.support.kafka.streams_member import StreamsMember
 from tests.support.programs.kafka_group_tools import GroupTools, group_tools
+from tests.support.programs.kafka_tools import done
 
 pytestmark = pytest.mark.kafka
 # The records' first second, and how long after the one before each of the others is.
@@ -267,3 +270,31 @@ def test_groups_of_the_streams_protocol(bootstrap: str, twins: Twins) -> None:
     twins.carried_out("groups", "reset", "small", "--group", twins.ours, *given)
     assert twins.offsets(twins.ours) == twins.offsets(twins.theirs)
     assert twins.recovery.groups.describe(twins.ours).kind == "streams"
+
+
+@pytest.mark.remedy("group-members", "group-setting")
+def test_what_people_are_told_to_do_about_a_group_is_done_whatever_its_protocol(bootstrap: str, twins: Twins) -> None:
+    names = {kind: f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("classic", "consumer", "streams")}
+    cluster, groups = twins.recovery.connection.tools, twins.recovery.groups
+    streams = StreamsMember(bootstrap, names["streams"], twins.orders)
+    streams.join()
+    with (
+        member(twins.recovery, names["classic"], twins.orders),
+        member(twins.recovery, names["consumer"], twins.orders, protocol="consumer"),
+    ):
+        for kind, group in names.items():
+            (look,) = see_members("small", group).commands
+            shown = json.loads(twins.done(*shlex.split(look)[1:], "--json").stdout)
+            assert (len(shown["members"]), shown["kind"]) == (1, kind)
+            assert groups.describe(group).kind == kind
+            for remedy, ours in (
+                (shorten_session(cluster, group, kind), kind != "classic"),
+                (add_standby(cluster, group, kind), kind == "streams"),
+            ):
+                assert bool(remedy.commands) is ours, "another protocol's setting would be refused, or do nothing"
+                for told in remedy.commands:
+                    done(told)
+                    setting = told.rpartition(" ")[2]
+                    assert setting in done(f"{told.partition('--alter')[0]}--describe --entity-type groups --entity-name {group}")
+        assert f"{names['streams']} is not a consumer group" in twins.tools.consumer("--describe", "--group", names["streams"])
+    streams.leave()

@@ -359,6 +359,10 @@ def test_an_input_that_is_left_out_goes_on_where_the_application_stopped_and_not
     recovery.groups.set_offsets(recovery.application_id, {kept: None})
     with pytest.raises(Damaged, match=rf"1 committed offsets .* {kept}: nothing in place of 3"):
         restore.start(recovery, ticket)
+    restore.set_offsets(recovery, ticket)
+    assert two_inputs.offsets()["app.second-0"] == (3, ""), "a resume sets what was lost; what went on is not touched"
+    assert two_inputs.offsets()["app.second-1"] == (1, STREAM_TIME)
+    recovery.groups.set_offsets(recovery.application_id, {kept: None})
     reach(recovery, ticket, Phase.STARTED)
     with pytest.raises(Damaged, match=rf"1 of its committed offsets are gone: {kept}: nothing in place of 3"):
         restore.start(recovery, ticket)

@@ -189,7 +189,7 @@ def test_a_savepoint_waits_also_for_a_transaction_whose_producer_it_may_not_see(
     grant(rules, lambda: before_backup(firm, secured))
     producer = opened(firm, firm.output)
     with reopened(firm, secured.connection("backup")) as mine, ThreadPoolExecutor(1) as pool:
-        with pytest.raises(OffsetsUnstable, match=r"this connection sees none of them\. Next: let an administrator look whether one hangs"):
+        with pytest.raises(OffsetsUnstable, match=r"this connection sees none of them\. Next: try again in a few minutes"):
             cut(mine.recovery)
         patient = configured_for(mine, backup={"consistency": {"mode": "stop", "timeout_seconds": 120}})
         ticket = begun(patient)

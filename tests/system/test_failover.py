@@ -30,7 +30,7 @@ from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.transactions import OpenTransaction
 from streams_recovery.operations import archive
-from tests.support.kafka.hanging_transactions import run_kafka_transactions
+from tests.support.programs.kafka_tools import done
 from tests.support.programs.mirror_maker import IDENTITY, Flow, start_mirror
 from tests.support.stack.stage import Stage
 from tests.support.stack.two_sites import THERE, AtTwoSites, Content, content, two_sites, where
@@ -310,7 +310,8 @@ def what_its_loss_left_open_for_good_is_ended(lost: Lost) -> None:
     left = poll(only_hanging, seconds=60, interval=0.5)
     assert left is not None, "all others end with their time-out"
     if left:
-        run_kafka_transactions(*map(recovery.transactions.abort_command, left))
+        for told in recovery.transactions.remedy({one.tp for one in left}, left).commands:
+            done(told)
     sys.stdout.write(f"transactions hung on {len({one.tp for one in left})} of {len(partitions)} partitions\n")
     assert recovery.transactions.blocking(partitions) == ()
 

@@ -145,21 +145,6 @@ def shell(*words: str) -> str:
     return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'" for word in words)
 
 
-# A producer that writes on there begins nothing new, and its next marker ends both.
-ABORT_IT: Final = "stop the producer of what hangs, abort it, then run again"
-
-
-def not_open(state: str | None) -> str:
-    """The proof that a transaction hangs on a partition, by its coordinator's state."""
-    return f"its coordinator, in state {state}, does not have it open there"
-
-
-def abort_command(servers: str, topic: str, partition: int, start_offset: int) -> str:
-    """The command that aborts a hanging transaction on one partition."""
-    where = ("--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset))
-    return shell("kafka-transactions.sh", "--bootstrap-server", servers, "abort", *where)
-
-
 def _escaped(one: str) -> str:
     if one.isprintable() and one not in "\\'":
         return one

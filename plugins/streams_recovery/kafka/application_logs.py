@@ -13,7 +13,6 @@ from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings
 from streams_recovery.core.waiting import poll
-from streams_recovery.core.words import ABORT_IT
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
@@ -27,11 +26,7 @@ _LOOK_SECONDS = 0.01
 _PATIENCE_SECONDS, _CALL_SECONDS = 1.0, 5.0
 # A transaction that goes on is decided long before that.
 _SOON_SECONDS: Final = 10.0
-_NAMED, _COMMANDS = 20, 200
-_FIND: Final = "let an administrator look whether one hangs (kafka-transactions.sh find-hanging --topic), then run again"
-_WAIT: Final = (
-    "the coordinator aborts it once its producer's transaction.timeout.ms is over: look at what holds its producer up, then run again"
-)
+_NAMED = 20
 
 
 def own_transactions(application_id: str) -> re.Pattern[str]:
@@ -137,14 +132,13 @@ class ApplicationLogs:
 
     def _undecided(self, stuck: Mapping[TopicPartition, str], blocking: Sequence[OpenTransaction]) -> OffsetsUnstable:
         named = {str(tp): how_far for tp, how_far in stuck.items()}
-        aborts = [self.transactions.abort_command(one) for one in blocking if one.hanging][:_COMMANDS]
+        remedy = self.transactions.remedy(stuck.keys(), blocking)
         what = "; ".join(str(found) for found in blocking[:_NAMED]) or "this connection sees none of them"
-        known = blocking and all(one.transactional_id for one in blocking)
         return OffsetsUnstable(
             f"transactions stayed open below the ends of {len(named)} partitions ({', '.join(list(named)[:_NAMED])}): {what}",
-            next_step=ABORT_IT if aborts else _WAIT if known else _FIND,
+            next_step=f"{remedy}. Then run again",
             partitions=named,
-        ).then(*aborts)
+        ).then(*remedy.commands)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import Damaged, OffsetsUnstable, RecoveryError, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.remedies.transactions import OFFSETS_TOPIC, find
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients, Deadline
 from streams_recovery.kafka.group_messages import describe_group, in_use
@@ -120,12 +121,10 @@ def _unstable(clients: Clients, group_id: str, pending: list[TopicPartition]) ->
         if names
         else "its offsets kept changing"
     )
+    remedy = find(clients.connection.tools, [OFFSETS_TOPIC])
     return OffsetsUnstable(
-        f"group {group_id}: after {clients.timeout:g} s, {why}",
-        next_step="try again; if that does not help, look for what hangs: kafka-transactions.sh find-hanging --topic __consumer_offsets",
-        group=group_id,
-        partitions=names,
-    )
+        f"group {group_id}: after {clients.timeout:g} s, {why}", next_step=str(remedy), group=group_id, partitions=names
+    ).then(*remedy.commands)
 
 
 def replace_offsets(clients: Clients, group_id: str, wanted: Wanted, *, absent: bool) -> None:

@@ -30,6 +30,7 @@ from streams_recovery.core.errors import (
     TransientError,
 )
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.remedies.remedy import Remedy
 from streams_recovery.core.remedies.topics import save_again
 from streams_recovery.core.work import OffsetRange, read_groups
 from streams_recovery.kafka.cluster import KafkaCluster
@@ -49,6 +50,7 @@ from streams_recovery.kafka.range_consumer import (
     to_batch,
     unreadable_header,
 )
+from streams_recovery.kafka.transactions import Transactions
 
 ASK_SECONDS: Final = 10.0
 
@@ -438,6 +440,12 @@ def _gone(tp: TopicPartition, first: int, log_start: int) -> OffsetsGone:
     )
 
 
+def _ends_it(connection: KafkaConnection, tp: TopicPartition) -> Remedy:
+    """What ends the transactions that hold back ``tp``."""
+    with Transactions(connection, timeout=ASK_SECONDS) as transactions:
+        return transactions.remedy([tp], transactions.seen([tp]))
+
+
 def _why_nothing_comes(connection: KafkaConnection, wanted: OffsetRange, position: int, last_error: str, seconds: float) -> RecoveryError:
     """The error for a reader that has stood at ``position``, short of the range's end, for ``seconds``, by what the broker says about the log."""
     tp, end = wanted.tp, wanted.end
@@ -447,6 +455,7 @@ def _why_nothing_comes(connection: KafkaConnection, wanted: OffsetRange, positio
         with KafkaCluster(connection, timeout=ASK_SECONDS) as cluster:
             log_start, last = cluster.log_starts([tp])[tp], cluster.high_watermarks([tp])[tp]
             stable = cluster.last_stable_offsets([tp])[tp]
+        remedy = _ends_it(connection, tp) if log_start <= position and stable < end <= last else None
     except TransientError as error:
         return BrokerUnavailable(f"{silent}: {error.reason} {last_error}".strip(), next_step=error.next_step, **facts)
     except RecoveryError as error:
@@ -460,13 +469,13 @@ def _why_nothing_comes(connection: KafkaConnection, wanted: OffsetRange, positio
             log_end=last,
             **facts,
         )
-    if stable < end:
+    if remedy is not None:
         return OffsetsUnstable(
             f"{silent}: an open transaction keeps its last stable offset at {stable}",
-            next_step="end or abort the transaction (kafka-transactions.sh find-hanging), then try again",
+            next_step=f"{remedy}. Then try again",
             last_stable=stable,
             **facts,
-        )
+        ).then(*remedy.commands)
     return BrokerUnavailable(
         f"{silent} although the broker has the records {last_error}".strip(),
         next_step="check the brokers' health and quotas, then try again",

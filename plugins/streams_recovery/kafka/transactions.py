@@ -13,7 +13,8 @@ from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.words import abort_command, not_open
+from streams_recovery.core.remedies.remedy import Remedy
+from streams_recovery.core.remedies.transactions import HangingTransaction, end
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
@@ -41,10 +42,15 @@ class OpenTransaction:
     hanging: bool
     age_seconds: float | None
 
+    @property
+    def proven(self) -> HangingTransaction | None:
+        """The proof that it hangs, None where it does not, or nobody knows."""
+        return HangingTransaction(tp=self.tp, start_offset=self.start_offset, state=self.state) if self.hanging else None
+
     def __str__(self) -> str:
         owner = self.transactional_id or "its transactional id has expired, or this connection may not see it"
-        if self.hanging:
-            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on: {not_open(self.state)}"
+        if (hangs := self.proven) is not None:
+            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on: {hangs.proof}"
         age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
         return f"{self.tp}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
 
@@ -110,9 +116,15 @@ class Transactions(ClusterVerbs):
                 return ()
             return tuple(one for topic in topics for one in self.seen([tp for tp in partitions if tp.topic == topic]))
 
-    def abort_command(self, hanging: OpenTransaction) -> str:
-        """The command that aborts a transaction of this cluster where it hangs."""
-        return abort_command(self._clients.connection.bootstrap_servers, *hanging.tp, hanging.start_offset)
+    def remedy(self, held: Collection[TopicPartition], blocking: Collection[OpenTransaction]) -> Remedy:
+        """What ends the transactions on ``held``, as far as ``blocking`` says which they are."""
+        known = [one for one in blocking if one.transactional_id is not None]
+        return end(
+            self._clients.connection.tools,
+            hanging=[hangs for one in blocking if (hangs := one.proven) is not None],
+            open_ids={one.transactional_id for one in known if one.transactional_id is not None},
+            unseen={tp.topic for tp in {*held} - {one.tp for one in known}},
+        )
 
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """The writers of each partition that its leader remembers. Every partition asked for is in the answer."""

@@ -275,7 +275,7 @@ def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[P
         opened = recovery.transactions.seen([tp for tp in partitions if stable[tp] < ends[tp]])
     except RecoveryError:
         return ()
-    return judge.hanging(recovery.connection.bootstrap_servers, [(one.tp, one.start_offset, one.state) for one in opened if one.hanging])
+    return judge.hanging(recovery.connection.tools, [hangs for one in opened if (hangs := one.proven) is not None])
 
 
 def _guarantee(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: QuiesceMode | None) -> tuple[PreflightFinding, ...]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, GroupMember, Profile, TopicRole
+from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.repository.retention import Apply, DeletionOutlook
 from streams_recovery.core.status.facts import (
     CheckState,
@@ -85,7 +86,7 @@ TOPICS = (
     TopicStatus(name="orders-by-key-repartition", role=TopicRole.REPARTITION, partitions=2, records=5, disk_bytes=1000, lag=None),
 )
 CLUSTER = ClusterFacts(
-    bootstrap_servers="kafka:9092",
+    tools=KafkaTools("kafka:9092", secured=False),
     group=GROUP,
     topics=TOPICS,
     missing=(),

@@ -28,11 +28,23 @@ def committed(recovery: RecoveryContext, *partitions: TopicPartition, group: str
     return [None if (known := found[tp]) is None else (known.offset, known.metadata) for tp in partitions]
 
 
-def joining(
-    recovery: RecoveryContext, group: str, topic: str, *, client: str = "it-member", **callbacks: Callable[[Consumer, list[Any]], None]
+def joining(  # each is what some test changes
+    recovery: RecoveryContext,
+    group: str,
+    topic: str,
+    *,
+    client: str = "it-member",
+    protocol: str = "classic",
+    **callbacks: Callable[[Consumer, list[Any]], None],
 ) -> Consumer:
     """A consumer that begins to join, with what ``Consumer.subscribe`` is to call."""
-    settings = {"group.id": group, "client.id": client, "enable.auto.commit": False, "auto.offset.reset": "error"}
+    settings = {
+        "group.id": group,
+        "client.id": client,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "group.protocol": protocol,
+    }
     consumer = Consumer(recovery.connection.client_config(**settings))
     consumer.subscribe([topic], **callbacks)
     return consumer
@@ -75,9 +87,11 @@ def living(recovery: RecoveryContext, topic: str, client: str, *, static: str = 
 
 
 @contextmanager
-def member(recovery: RecoveryContext, group: str, topic: str, *, client: str = "it-member") -> Iterator[Consumer]:
+def member(
+    recovery: RecoveryContext, group: str, topic: str, *, client: str = "it-member", protocol: str = "classic"
+) -> Iterator[Consumer]:
     """A consumer that has joined."""
-    consumer = joining(recovery, group, topic, client=client)
+    consumer = joining(recovery, group, topic, client=client, protocol=protocol)
     try:
         while not consumer.assignment():
             consumer.poll(0.2)

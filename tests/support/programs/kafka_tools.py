@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Final
 
 from embedded.jars import KAFKA_VERSION, JarSet, jar_files, write_lock
+from embedded.java import QUICK, find_java
 
 TOOLS: Final = JarSet(
     name=f"kafka-command-line-{KAFKA_VERSION}",
@@ -20,6 +23,32 @@ TOOLS: Final = JarSet(
 def class_path() -> tuple[Path, ...]:
     """The tools, and what they need. Downloads the tools once."""
     return (*jar_files(), *jar_files(TOOLS))
+
+
+# The class that each script runs.
+CLASSES: Final = {
+    "kafka-acls.sh": "AclCommand",
+    "kafka-configs.sh": "ConfigCommand",
+    "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
+    "kafka-reassign-partitions.sh": "reassign.ReassignPartitionsCommand",
+    "kafka-streams-groups.sh": "streams.StreamsGroupCommand",
+    "kafka-topics.sh": "TopicCommand",
+    "kafka-transactions.sh": "TransactionsCommand",
+}
+
+
+def ran(command: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A command as somebody pastes it into a shell in ``directory``, run by the class that the script runs. One start takes seconds."""
+    program, *arguments = shlex.split(command)
+    java = [str(find_java()), *QUICK, "-cp", ":".join(map(str, class_path())), f"org.apache.kafka.tools.{CLASSES[program]}"]
+    return subprocess.run([*java, *arguments], capture_output=True, text=True, check=False, timeout=120, cwd=directory)
+
+
+def done(command: str, directory: Path | None = None) -> str:
+    """What a command prints that has to succeed."""
+    found = ran(command, directory)
+    assert found.returncode == 0, f"{command}: {found.stdout}{found.stderr}"
+    return found.stdout
 
 
 if __name__ == "__main__":

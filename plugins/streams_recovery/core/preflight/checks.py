@@ -26,13 +26,15 @@ from streams_recovery.core.preflight.findings import (
     blocking_finding,
     warning,
 )
+from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.topics import fit_brokers, fit_in_sync, more_replicas, safer_writes
+from streams_recovery.core.remedies.transactions import HangingTransaction, abort
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
 from streams_recovery.core.savepoint.cut import works_at_least_once
 from streams_recovery.core.savepoint.topology import Declared
-from streams_recovery.core.words import abort_command, first_names, not_open, size
+from streams_recovery.core.words import first_names, size
 
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
@@ -102,19 +104,18 @@ def unattributed(application_id: str, topics: Sequence[str]) -> tuple[PreflightF
     return (warning("unattributed", what, remedy),)
 
 
-def hanging(servers: str, found: Iterable[tuple[TopicPartition, int, str | None]]) -> tuple[PreflightFinding, ...]:
-    """A finding for each transaction that hangs, by partition, first offset and its coordinator's state, on topics for which a savepoint waits until nothing
-    is undecided.
-    """
+def hanging(tools: KafkaTools, found: Iterable[HangingTransaction]) -> tuple[PreflightFinding, ...]:
+    """A finding for each transaction that hangs on topics for which a savepoint waits until nothing is undecided."""
     return tuple(
         PreflightFinding(
             severity=PreflightSeverity.BLOCKING,
             kind="transaction-hanging",
-            text=f"a transaction hangs on {tp} from offset {start} on: {not_open(state)}. Stop its producer before you abort it",
-            remedy=abort_command(servers, *tp, start),
+            text=f"a transaction hangs on {one.tp} from offset {one.start_offset} on: {one.proof}. {remedy.sentence}",
+            remedy=remedy.commands[0],
             is_command=True,
         )
-        for tp, start, state in found
+        for one in found
+        for remedy in [abort(tools, [one])]
     )
 
 

@@ -1,15 +1,60 @@
-"""How to look at a group, and which of its settings are the group's own, by the group's protocol."""
+"""How to look at a group, and which of its settings are the group's own, by its protocol.
+
+A group of the streams protocol has its session time-out and its standby replicas from the broker, and one of the consumer protocol its session time-out: what
+the application sets is ignored. A group of the classic protocol has both from its application.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from streams_recovery.core.remedies.remedy import KafkaTool, Remedy
+from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
+from streams_recovery.core.words import command
+
+MEMBERS: Final = RemedyKind(
+    id="group-members",
+    condition="The command asks each group by the group's own protocol. Kafka's own tools know groups of some protocols only: to others a group is not there.",
+)
+SETTING: Final = RemedyKind(
+    id="group-setting",
+    condition="The broker has the setting for groups of this protocol, as it reports the kind of the group; else the application has it.",
+)
+# Kafka's default, for the application and for both protocols.
+_SESSION_MS: Final = 45_000
 
 
-def tool_of(protocol: str) -> KafkaTool:
-    """The tool for a group, by the ``kind`` of its description. Any other one says that the group does not exist."""
-    return KafkaTool.STREAMS_GROUPS if protocol == "streams" else KafkaTool.CONSUMER_GROUPS
+def see_members(name: str, group_id: str) -> Remedy:
+    """See who is in a group of the cluster that the configuration ``name`` is for."""
+    return Remedy(
+        kind=MEMBERS, text="see who is in the group", commands=(command("groups", "describe", name, "--group", group_id, "--members"),)
+    )
 
 
-EXAMPLES: Final[tuple[Remedy, ...]] = ()
+def shorten_session(tools: KafkaTools, group_id: str, protocol: str) -> Remedy:
+    """Notice the death of a member sooner. ``protocol`` is the ``kind`` of the group's description."""
+    at_broker = protocol in ("streams", "consumer")
+    return _setting(tools, group_id, protocol if at_broker else None, "session.timeout.ms", _SESSION_MS, "application.session_timeout_ms")
+
+
+def add_standby(tools: KafkaTools, group_id: str, protocol: str) -> Remedy:
+    """Keep a second copy of the state, on another instance."""
+    return _setting(tools, group_id, protocol if protocol == "streams" else None, "num.standby.replicas", 1, "application.standby_replicas")
+
+
+def _setting(tools: KafkaTools, group_id: str, at_broker: str | None, name: str, value: int, key: str) -> Remedy:
+    if at_broker is None:
+        return Remedy(kind=SETTING, text=f"set {name}={value} in the application, and write it as {key}")
+    entity = ("--alter", "--entity-type", "groups", "--entity-name", group_id)
+    return Remedy(
+        kind=SETTING,
+        text=f"set {at_broker}.{name}={value} of the group at the broker, and write it as {key}: a group of the {at_broker} protocol does not take it from "
+        "the application",
+        commands=(tools.command(KafkaTool.CONFIGS, *entity, "--add-config", f"{at_broker}.{name}={value}"),),
+    )
+
+
+_TOOLS: Final = KafkaTools("broker:9092", secured=False)
+EXAMPLES: Final = (
+    see_members("orders", "orders-prod"),
+    *(setting(_TOOLS, "orders-prod", protocol) for setting in (shorten_session, add_standby) for protocol in ("streams", "classic")),
+)

@@ -20,11 +20,7 @@ class KafkaTool(enum.StrEnum):
 
     ACLS = "kafka-acls.sh"
     CONFIGS = "kafka-configs.sh"
-    CONSUMER_GROUPS = "kafka-consumer-groups.sh"
-    LOG_DIRS = "kafka-log-dirs.sh"
     REASSIGN_PARTITIONS = "kafka-reassign-partitions.sh"
-    STREAMS_GROUPS = "kafka-streams-groups.sh"
-    TOPICS = "kafka-topics.sh"
     TRANSACTIONS = "kafka-transactions.sh"
 
 
@@ -62,6 +58,11 @@ class Remedy:
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def sentence(self) -> str:
+        """The text as a sentence of its own."""
+        return f"{self.text[:1].upper()}{self.text[1:]}"
 
     @property
     def lines(self) -> tuple[str, ...]:

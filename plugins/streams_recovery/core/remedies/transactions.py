@@ -1,13 +1,106 @@
-"""What to do about transactions that nobody has ended yet.
+"""What to do about transactions that have not ended.
 
-One that is open ends by itself: with its producer, or when its coordinator aborts it after ``transaction.timeout.ms``. Only one that its coordinator does not
-have open on a partition hangs there, and nothing but an abort ends it.
+One that is open at its coordinator ends by itself: its producer ends it, or the coordinator aborts it after the producer's ``transaction.timeout.ms``. To abort
+it on one partition would tear it apart: it could still be committed on the others. Only one that its coordinator does not have open on a partition hangs there.
+Nothing but an abort ends it, and its records on that partition are lost with it, also where it was committed on others.
+
+An abort needs Read on the topic and Alter on the cluster (KIP-1037), and Cluster Action in place of Alter before Kafka 3.8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.remedies.remedy import Remedy
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
 
-EXAMPLES: Final[tuple[Remedy, ...]] = ()
+WAIT: Final = RemedyKind(
+    id="transaction-wait", condition="The coordinator has the transaction open: somebody still ends it, on all of its partitions."
+)
+ABORT: Final = RemedyKind(
+    id="transaction-abort",
+    condition="The coordinator was asked, and does not have the transaction open on this partition; its leader, asked before and after, has.",
+)
+FIND: Final = RemedyKind(
+    id="transaction-find",
+    condition="Nobody knows whether it hangs: this connection does not see its transactional id, or nobody has asked for it.",
+)
+COMMITTED: Final = "CompleteCommit"
+# Where transactions commit offsets.
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+_ACCESS: Final = " (this needs Read on the topic and Alter on the cluster, before Kafka 3.8 Cluster Action)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangingTransaction:
+    """Made only where a coordinator was asked, and does not have this transaction open on the partition. ``state`` is what it says of its producer."""
+
+    tp: TopicPartition
+    start_offset: int
+    state: str | None
+
+    @property
+    def proof(self) -> str:
+        """Why it hangs."""
+        return f"its coordinator, in state {self.state}, does not have it open there"
+
+
+def abort(tools: KafkaTools, hanging: Sequence[HangingTransaction], *, most: int = 200) -> Remedy:
+    """End those that hang, with commands for the first ``most``. A producer that writes on there begins nothing new, and its next marker ends both."""
+    committed = any(one.state == COMMITTED for one in hanging)
+    was = (
+        "its coordinator has committed what this producer wrote on other partitions"
+        if committed
+        else "it may be committed on other partitions"
+    )
+    return Remedy(
+        kind=ABORT,
+        text=f"stop its producer, then abort it{_ACCESS if tools.secured else ''}. The abort takes its records from this partition, and {was}: where the "
+        "application wrote it, restore a savepoint from before it afterwards; where another program did, have it write these records again",
+        commands=tuple(_abort(tools, one) for one in hanging[:most]),
+    )
+
+
+def _abort(tools: KafkaTools, one: HangingTransaction) -> str:
+    where = ("--topic", one.tp.topic, "--partition", str(one.tp.partition), "--start-offset", str(one.start_offset))
+    return tools.command(KafkaTool.TRANSACTIONS, "abort", *where)
+
+
+def wait(tools: KafkaTools, transactional_ids: Iterable[str], *, most: int = 20) -> Remedy:
+    """Let those that are open end. The commands show the first ``most``."""
+    return Remedy(
+        kind=WAIT,
+        text="wait until its producer ends it, or its coordinator does once the producer's transaction.timeout.ms is over; or close its producer. Do not abort "
+        "it on single partitions: it may be committed on the others",
+        commands=tuple(
+            tools.command(KafkaTool.TRANSACTIONS, "describe", "--transactional-id", name) for name in sorted({*transactional_ids})[:most]
+        ),
+    )
+
+
+def find(tools: KafkaTools, topics: Iterable[str], *, most: int = 20) -> Remedy:
+    """Find out whether any hangs on ``topics``. Kafka's tool takes one whose transactional id the user may not see for one that hangs."""
+    return Remedy(
+        kind=FIND,
+        text="try again in a few minutes: one that is only open ends by itself. If it stays, let an administrator who may describe every transactional id look "
+        "for those that hang for more than 15 minutes: to others Kafka names open ones too. Stop the producer of one that hangs before you abort it",
+        commands=tuple(tools.command(KafkaTool.TRANSACTIONS, "find-hanging", "--topic", name) for name in sorted({*topics})[:most]),
+    )
+
+
+def end(tools: KafkaTools, *, hanging: Sequence[HangingTransaction], open_ids: Collection[str], unseen: Collection[str]) -> Remedy:
+    """What comes first where several hold back a log: those that hang, by proof; then topics with some that nobody knows; then those that are only open."""
+    if hanging:
+        return abort(tools, hanging)
+    return wait(tools, open_ids) if open_ids and not unseen else find(tools, unseen)
+
+
+_TOOLS: Final = KafkaTools("broker:9092", secured=True)
+_ON: Final = TopicPartition("orders-totals-changelog", 3)
+EXAMPLES: Final = (
+    wait(_TOOLS, ["orders-6f2c0f7e-1b43-4a55-9a8e-0c3f52f0b7d1-1"]),
+    *(abort(_TOOLS, [HangingTransaction(tp=_ON, start_offset=1_042, state=state)]) for state in (COMMITTED, "CompleteAbort")),
+    find(_TOOLS, [_ON.topic]),
+)

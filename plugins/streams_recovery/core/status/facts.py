@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
+from streams_recovery.core.remedies.remedy import KafkaTools
+from streams_recovery.core.remedies.transactions import HangingTransaction
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.retention import DeletionOutlook
 from streams_recovery.core.repository.seal import ForgedRecord
@@ -219,6 +221,11 @@ class TransactionState:
     hanging: bool
     age_seconds: float | None
 
+    @property
+    def proven(self) -> HangingTransaction | None:
+        """The proof that it hangs, None where it does not, or nobody knows."""
+        return HangingTransaction(tp=self.tp, start_offset=self.start_offset, state=self.state) if self.hanging else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
@@ -227,7 +234,7 @@ class ClusterFacts:
     restore of the newest exact savepoint would be refused now. ``committed`` is the sum of the committed offsets of inputs.
     """
 
-    bootstrap_servers: str
+    tools: KafkaTools
     group: GroupDescription
     topics: tuple[TopicStatus, ...]
     missing: tuple[str, ...]

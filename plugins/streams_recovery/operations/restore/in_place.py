@@ -103,15 +103,17 @@ def look(
         *(problem for group in groups for problem in group.problems),
     ]
     if problems:
+        ended_by = recovery.transactions.remedy({one.tp for one in transactions}, transactions) if transactions else None
         raise Refused(
             f"the inputs of {recovery.application_id} cannot be cut in place: {'; '.join(problems[:20])}",
-            next_step="nothing was changed; do what each of these needs, or bring a second application to the moment instead",
+            next_step="nothing was changed; do what each of these needs, or bring a second application to the moment instead"
+            + (f". For the transactions: {ended_by}" if ended_by else ""),
             problems=problems,
             not_archived={str(tp): (ends[tp], images[tp].end) for tp in missing},
             transactions=[str(one) for one in transactions],
             members={group.name: group.members for group in groups if group.members},
             unnamed={group.name: tuple(sorted(group.unnamed)) for group in groups if group.unnamed},
-        ).then(*(recovery.transactions.abort_command(one) for one in transactions if one.hanging))
+        ).then(*(ended_by.commands if ended_by else ()))
     check_still(recovery, partitions, seconds)
     return InPlace(
         still_seconds=seconds,

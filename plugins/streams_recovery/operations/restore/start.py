@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Final
 
 from streams_recovery.application.command import run_program
@@ -47,7 +48,8 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
     guarded(recovery, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
     planned = stored_plan(recovery, ticket)
     removed = offsets_to_remove(recovery, planned) if planned.from_input else []
-    wanted = {item.tp: item.wanted for item in planned.offsets}
+    # Of offsets that were to stay only those that are lost are set: the application may have had others before an earlier attempt.
+    wanted = {item.tp: item.wanted for item in planned.offsets} | _lost_kept(recovery, planned)
     moved = _move_others(recovery, planned)
     # Single topics may be copies, or topics on which nothing is committed.
     if wanted or planned.single is None:
@@ -190,28 +192,31 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
         if recovery.groups.committed(one.group, [one.tp])[one.tp] is None
     ]
     wrong += [f"{one.tp} of group {one.group}: nothing in place of {one.wanted.offset}" for one in lost]
-    wrong += _lost_kept(recovery, planned)
+    wrong += _named(_lost_kept(recovery, planned))
     if wrong:
         raise Damaged(
             f"{len(wrong)} committed offsets of {recovery.application_id} are not those that were set: {'; '.join(wrong[:20])}",
-            next_step="find out what else commits for this group or deletes its offsets, then resume the restore: it sets them again, but not those that "
-            "were to stay as they are: set these with kafka-consumer-groups first",
+            next_step="find out what else commits for this group or deletes its offsets, and stop it, then resume the restore: it sets them again",
             wrong=wrong,
             lost=[(one.group, str(one.tp), one.wanted.offset) for one in lost],
         ).then(resume_command(recovery, ticket))
 
 
-def _lost_kept(recovery: RecoveryContext, planned: RestorePlan) -> list[str]:
-    """Inputs that were to go on at their offset and have none any more: they would begin elsewhere by auto.offset.reset."""
+def _lost_kept(recovery: RecoveryContext, planned: RestorePlan) -> dict[TopicPartition, CommittedOffset]:
+    """The offsets of inputs that were to go on there and have none any more: they would begin elsewhere by auto.offset.reset."""
     had = {tp: planned.observed.offsets_before[tp] for tp in planned.offsets_kept if tp in planned.observed.offsets_before}
     found = recovery.groups.committed(recovery.application_id, list(had)) if had else {}
-    return [f"{tp}: nothing in place of {offset}" for tp, offset in had.items() if found[tp] is None]
+    return {tp: CommittedOffset(offset=offset, metadata="") for tp, offset in had.items() if found[tp] is None}
+
+
+def _named(lost: Mapping[TopicPartition, CommittedOffset]) -> list[str]:
+    return [f"{tp}: nothing in place of {had.offset}" for tp, had in lost.items()]
 
 
 def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:
     """One that was started before has committed since, so only what is gone is wrong: without any offset it would begin elsewhere on this state."""
     found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets]) if planned.offsets else {}
-    gone = [*(str(item.tp) for item in planned.offsets if found[item.tp] is None), *_lost_kept(recovery, planned)]
+    gone = [*(str(item.tp) for item in planned.offsets if found[item.tp] is None), *_named(_lost_kept(recovery, planned))]
     if gone:
         raise Damaged(
             f"{recovery.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",

@@ -48,7 +48,7 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None, archive: A
     found, missing = discover_remaining(recovery, expected)
     logs = _logs(recovery, found)
     return ClusterFacts(
-        bootstrap_servers=recovery.connection.bootstrap_servers,
+        tools=recovery.connection.tools,
         group=found.group,
         topics=tuple(_topic(found, name, logs) for name in found.topics),
         # An application that has never run has committed nothing.

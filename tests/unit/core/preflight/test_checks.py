@@ -40,6 +40,8 @@ from streams_recovery.core.preflight.findings import (
     PreflightSeverity,
     TopicFacts,
 )
+from streams_recovery.core.remedies.remedy import KafkaTools
+from streams_recovery.core.remedies.transactions import HangingTransaction
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.savepoint.topology import Declared
@@ -103,10 +105,16 @@ def test_an_application_that_is_stopped_because_nobody_said_otherwise_is_told_of
 
 
 def test_each_transaction_that_hangs_blocks_with_the_command_that_ends_it() -> None:
-    assert hanging("k:9092", []) == ()
-    found = hanging("k:9092", [(TopicPartition(NAME, 2), 17, "CompleteCommit"), (TopicPartition(NAME, 3), 0, "Empty")])
+    tools = KafkaTools("k:9092", secured=False)
+    assert hanging(tools, []) == ()
+    known = [(2, 17, "CompleteCommit"), (3, 0, "Empty")]
+    found = hanging(tools, [HangingTransaction(tp=TopicPartition(NAME, at), start_offset=start, state=state) for at, start, state in known])
     assert kinds(found) == [("transaction-hanging", PreflightSeverity.BLOCKING)] * 2
     assert f"hangs on {NAME}-2 from offset 17 on: its coordinator, in state CompleteCommit, does not have it open there." in found[0].text
+    assert [("Stop its producer, then abort it." in one.text, "has committed" in one.text) for one in found] == [
+        (True, True),
+        (True, False),
+    ]
     assert (found[1].is_command, found[1].remedy) == (
         True,
         f"kafka-transactions.sh --bootstrap-server k:9092 abort --topic {NAME} --partition 3 --start-offset 0",

@@ -21,16 +21,7 @@ TOOL = re.compile(
     r"\bkafka-(?:[a-z]+-)*(?:acls|configs|dirs|election|groups|offsets|partitions|records|topics|transactions|versions)\b|\bkafka-[\w-]+\.sh\b"
 )
 # Only until these take theirs from there too.
-NOT_YET = {
-    "core/offsets/given_offsets.py",
-    "core/preflight/permissions.py",
-    "core/status/rules/cluster.py",
-    "core/words.py",
-    "kafka/application_logs.py",
-    "kafka/offset_commit.py",
-    "kafka/reader.py",
-    "operations/restore/start.py",
-}
+NOT_YET = {"core/preflight/permissions.py"}
 TEST = "tests/unit/test_it.py::test_a"
 
 

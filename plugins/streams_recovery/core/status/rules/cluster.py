@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.remedies.groups import see_members
+from streams_recovery.core.remedies.remedy import KafkaTools
+from streams_recovery.core.remedies.transactions import HangingTransaction, abort, wait
 from streams_recovery.core.status.facts import (
     BROKER,
     HOUR,
@@ -23,7 +26,7 @@ from streams_recovery.core.status.facts import (
     per_second,
 )
 from streams_recovery.core.status.report import DiskStatus, Severity, StatusFinding, TopicStatus
-from streams_recovery.core.words import abort_command, command, first_names, not_open, shell, size, span
+from streams_recovery.core.words import command, first_names, size, span
 
 # Problems, partitions or members in a text.
 _NAMED: Final = 3
@@ -124,43 +127,45 @@ HANGING, LONG = "transaction-hanging", "transaction-long"
 
 
 def _find_transactions(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
-    servers = observed.cluster.bootstrap_servers if observed.cluster else ""
+    if observed.cluster is None:
+        return
+    tools = observed.cluster.tools
     known: dict[str, list[TransactionState]] = {}
-    for one in observed.cluster.transactions if observed.cluster else ():
-        if one.hanging:
-            yield _hanging(servers, one)
+    for one in observed.cluster.transactions:
+        if (hangs := one.proven) is not None:
+            yield _hanging(tools, hangs)
         elif one.transactional_id is not None:
             known.setdefault(one.transactional_id, []).append(one)
     for transactional_id, parts in known.items():
         ages = [one.age_seconds for one in parts if one.age_seconds is not None]
         if ages and max(ages) > limits.transaction_age:
-            yield _long(servers, transactional_id, parts, max(ages), limits.transaction_age)
+            yield _long(tools, transactional_id, parts, max(ages), limits.transaction_age)
 
 
-def _hanging(servers: str, one: TransactionState) -> StatusFinding:
+def _hanging(tools: KafkaTools, one: HangingTransaction) -> StatusFinding:
     """Nobody ends it, and no other partition waits for what becomes of it: it may be aborted where it is."""
-    where = str(one.tp)
+    where, remedy = str(one.tp), abort(tools, [one])
     return finding(
         HANGING,
         Severity.CRITICAL,
-        f"a transaction on {where} from offset {one.start_offset} on hangs: {not_open(one.state)}, so it never ends by itself. No exact savepoint can be "
-        "taken, and readers of committed records stop there",
+        f"a transaction on {where} from offset {one.start_offset} on hangs: {one.proof}, so it never ends by itself. No exact savepoint can be "
+        f"taken, and readers of committed records stop there. {remedy.sentence}",
         subject=where,
-        remedies=[abort_command(servers, *one.tp, one.start_offset)],
+        remedies=remedy.commands,
         numbers={"start_offset": float(one.start_offset)},
     )
 
 
-def _long(servers: str, transactional_id: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
+def _long(tools: KafkaTools, transactional_id: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
     """One finding for all of its partitions. Its coordinator ends it as a whole: aborted on one partition alone, it could be committed on the others."""
     where = ", ".join(str(one.tp) for one in parts[:_NAMED]) + (" and others" if len(parts) > _NAMED else "")
-    words = ["kafka-transactions.sh", "--bootstrap-server", servers, "describe", "--transactional-id", transactional_id]
+    remedy = wait(tools, [transactional_id])
     return finding(
         LONG,
         Severity.WARNING,
-        f"transaction {transactional_id} is open for {span(age)}, on {where}. It ends with its producer, at the latest when its time-out is over",
+        f"transaction {transactional_id} is open for {span(age)}, on {where}. {remedy.sentence}",
         subject=transactional_id,
-        remedies=[shell(*words)],
+        remedies=remedy.commands,
         numbers={"age_seconds": age, "limit_seconds": limit, "partitions": float(len(parts))},
     )
 
@@ -298,8 +303,7 @@ def _find_instances(observed: ObservedApplication, _limits: Limits) -> Iterator[
 
 
 def _group(observed: ObservedApplication, cluster: ClusterFacts, instances: tuple[InstanceFacts, ...]) -> Iterator[StatusFinding]:
-    group, servers = cluster.group, cluster.bootstrap_servers
-    words = ["kafka-consumer-groups.sh", "--bootstrap-server", servers, "--describe", "--group", observed.application_id, "--members"]
+    group, look = cluster.group, see_members(observed.name, cluster.group.group_id)
     working = [one.name for one in instances if one.streams_state in _WORKING]
     if group.empty and working and not _held(observed):
         yield finding(
@@ -307,7 +311,7 @@ def _group(observed: ObservedApplication, cluster: ClusterFacts, instances: tupl
             Severity.CRITICAL,
             f"{', '.join(working)} say that they run, and the consumer group {group.group_id} is {group.state if group.kind != 'absent' else 'absent'}: "
             "they are another application's, or in another cluster",
-            remedies=[shell(*words)],
+            remedies=look.commands,
         )
     if not group.empty and instances and all(one.state == "gone" for one in instances):
         named = ", ".join(f"{member.client_id} on {member.host}" for member in group.members[:_NAMED]) or f"a group in state {group.state}"
@@ -315,7 +319,7 @@ def _group(observed: ObservedApplication, cluster: ClusterFacts, instances: tupl
             UNKNOWN,
             Severity.WARNING,
             f"no configured instance runs, and the consumer group {group.group_id} has members: {named}",
-            remedies=[shell(*words)],
+            remedies=look.commands,
             numbers={"members": float(len(group.members))},
         )
 
