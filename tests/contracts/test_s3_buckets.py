@@ -297,7 +297,11 @@ def test_an_authority_of_one_s_own_is_named_once_for_both_clients(tmp_path: Path
             for ask in (lambda: Repository(wrong, CREDENTIALS).get("orders/x.json"), lambda: BucketVersions(wrong, CREDENTIALS).below("")):  # noqa: B023
                 with pytest.raises(ConfigInvalid, match=rf"the certificate of the server is not trusted, {said}"):
                     ask()
+        good = authority.certificate.read_text()
         (tmp_path / "empty.pem").write_text("")
-        for ca_file, said in ((tmp_path / "none.pem", "cannot be read"), (tmp_path / "empty.pem", "has no certificate")):
-            with pytest.raises(ConfigInvalid, match=said):
-                Repository(replace(location, ca_file=str(ca_file)), CREDENTIALS).get("orders/x.json")
+        (tmp_path / "cut.pem").write_text(good + good[:400])
+        for name, said in (("none", "cannot be read"), ("empty", "has no certificate"), ("cut", "is cut off: .*number 2 of 2")):
+            wrong = replace(location, ca_file=str(tmp_path / f"{name}.pem"))
+            for ask in (lambda: Repository(wrong, CREDENTIALS).get("orders/x.json"), lambda: BucketVersions(wrong, CREDENTIALS).below("")):  # noqa: B023
+                with pytest.raises(ConfigInvalid, match=f"{name}.pem.*{said}"):
+                    ask()

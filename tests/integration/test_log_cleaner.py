@@ -18,16 +18,18 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.read_back import digest_of_range
+from streams_recovery.core.jobs.spec import BackupResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.core.waiting import poll
-from streams_recovery.operations import restore, topic_holds
+from streams_recovery.operations import restore, savepoint, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.restore_steps import load_of, loaded, opened, saved
-from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import Small, asked, lose_state, rows_of, small_application
-from tests.support.applications.topic_records import commit
+from tests.support.applications.savepoint_steps import begun, copy, publish
+from tests.support.applications.small import Small, asked, lose_state, rows_of, small_application, with_policy
+from tests.support.applications.topic_records import commit, produce
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.cleaner import EAGER, ROWS, await_cleaner, updated
 from tests.support.kafka.records import read
@@ -78,6 +80,42 @@ def test_a_key_that_was_deleted_from_a_compacted_input_stays_deleted(table: Smal
     commit(recovery, {tp: 5})
     second = recovery.savepoints.read(publish(table))
     assert alive(recovery, second, tp) == {b"k0", b"k1", b"k2", b"k3", b"k4", b"stays", b"later", b"last"}
+
+
+@pytest.mark.fault("F27")
+def test_a_deletion_that_is_missing_is_not_made_up_for_by_records_that_were_fetched_ahead(small: Small) -> None:
+    """As many records come behind the cut as the cleaner has taken: the consumer received no fewer than there are offsets."""
+    recovery, tp = small.recovery, small.changelog
+    kept = {"delete.retention.ms": str(DAY_MS)}
+    alter(recovery.cluster, {tp.topic: AT_ONCE | kept})
+    wrote(recovery, tp, {b"gone": b"v", b"stays": b"v"})
+    first = recovery.savepoints.read(publish(small))
+    alter(recovery.cluster, {tp.topic: dict(AT_ONCE)})
+    wrote(recovery, tp, {b"gone": None, b"later": b"v", b"last": b"v"})
+
+    def forgotten() -> bool | None:
+        wrote(recovery, tp, {b"last": b"v"})
+        return b"gone" not in keys(recovery, tp) or None
+
+    assert poll(forgotten, seconds=120, interval=0.5)
+    alter(recovery.cluster, {tp.topic: AT_ONCE | kept})
+    # The application is down, and somebody writes: that alone is not exact.
+    recovery = with_policy(recovery, require="ahead_allowed")
+    ticket = begun(recovery)
+    try:
+        taken = savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket))
+        produce(recovery, tp, 200)
+        plan, result = copy(recovery, ticket, taken)
+        assert result is not None
+        (piece,) = [one for one in recovery.artifacts.read(BackupResult, result).ranges if one.tp == tp]
+        rows, span = 0 if piece.copied.file is None else piece.copied.file.rows, piece.copied.end - piece.copied.start
+        assert rows < span <= piece.fetched, "else this shows nothing"
+        summary = savepoint.publish(recovery, ticket, savepoint.gather(recovery, ticket, plan, result).copied)
+    finally:
+        savepoint.finish(recovery, ticket)
+    second = recovery.savepoints.read(summary.savepoint_id)
+    assert second.parent_id == first.savepoint_id
+    assert second.provenance.deletions_kept_since == {tp.topic: first.captured_at}, "it shares files, so it says what it takes for granted"
 
 
 def keys(recovery: RecoveryContext, tp: TopicPartition) -> set[object]:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka import KafkaProducer
 
-from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, OffsetsUnstable, Refused
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, OffsetsGone, OffsetsUnstable, Refused
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
@@ -21,6 +21,7 @@ from streams_recovery.core.waiting import poll
 from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka import reader as reader_module
 from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.native.librdkafka import _tried_out
 from streams_recovery.kafka.native.writing import NativeSender
 from streams_recovery.kafka.range_copy import copy_range, copy_what_is_left
@@ -200,6 +201,39 @@ def test_what_is_left_of_a_range_that_is_deleted_while_it_is_read_is_copied(conn
     assert len(outcome.lost) <= 1
     assert all(piece.end == rows - 10 for piece in outcome.lost)
     assert len(files.stored) == len(outcome.copied)
+
+
+class CutFirst(KafkaCluster):
+    """A cluster whose log is cut at an offset right before it is asked for its batches, as retention may do at any moment."""
+
+    def __init__(self, connection, at):
+        super().__init__(connection)
+        self.connection, self.at = connection, at
+
+    def names_with_nul(self, ranges):
+        for tp in ranges:
+            delete_below(self.connection, tp, self.at)
+        return super().names_with_nul(ranges)
+
+
+@pytest.mark.fault("F87")
+@pytest.mark.parametrize("may_lose", [True, False])
+def test_what_is_deleted_before_the_names_of_its_headers_were_looked_at_is_gone_like_the_rest(connection, tp, may_lose):
+    many = [(f"header-{number}", None) for number in range(200)]  # so many that compiled code asks too
+    write(connection, tp, [(1, b"k", b"%d" % number, many if number >= 5 else None) for number in range(10)])
+    wanted, files = RangeToCopy(tp=tp, start=0, end=10, size_hint=1, may_lose=may_lose), Files()
+    with CutFirst(connection, 7) as cluster, Consumers(connection, cluster=cluster) as consumers:
+        if not may_lose:
+            with pytest.raises(OffsetsGone, match=r"offsets \d\.\.6 of .* are gone: its log now starts at 7"):
+                copy_what_is_left(consumers, files, Layout("app"), wanted, compression_level=1, attempt="a")
+            return
+        outcome = copy_what_is_left(consumers, files, Layout("app"), wanted, compression_level=1, attempt="a")()
+    tiles = sorted([(one.copied.start, one.copied.end) for one in outcome.copied] + [(one.start, one.end) for one in outcome.lost])
+    assert (tiles[0][0], tiles[-1][1], [one.end for one in outcome.lost]) == (0, 10, [7])
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(tiles))
+    for piece in outcome.copied:
+        offsets = files.stored[piece.copied.file.key].column("offset").to_pylist()
+        assert offsets == list(range(piece.copied.start, piece.copied.end)), "what is called copied is there"
 
 
 def test_a_range_that_may_not_lose_anything_is_all_or_an_error(connection, tp):

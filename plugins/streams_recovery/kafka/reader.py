@@ -25,6 +25,7 @@ from streams_recovery.core.errors import (
     NotFound,
     OffsetsGone,
     OffsetsUnstable,
+    PermanentError,
     RecoveryError,
     Refused,
     TransientError,
@@ -160,6 +161,7 @@ class RangeReader:
 
     def _next_batches(self, rows: int) -> list[pa.RecordBatch]:
         self._note_all()
+        before = self.position
         found = self._own_client.arrived(self._wanted, rows)
         self._unnoted = found.errors
         self._handed_over += found.handed_over
@@ -169,8 +171,17 @@ class RangeReader:
         if found.beyond:
             self.position = self._wanted.end
         if found.ask_for_names:
-            self._shared.check_names(self._tp, found.batches)
+            self._check_names(found.batches, before)
         return found.batches
+
+    def _check_names(self, batches: Sequence[pa.RecordBatch], before: int) -> None:
+        try:
+            self._shared.check_names(self._tp, batches)
+        except PermanentError as error:
+            if error.facts.get("code") != LibrdkafkaError.OFFSET_OUT_OF_RANGE:
+                raise
+            # They were handed over, and are gone from the log since. What nobody can look at any more is not taken, so nothing of them was read.
+            raise self._out_of_range(before) from error
 
     def _note_all(self) -> None:
         unnoted, self._unnoted = self._unnoted, []
@@ -195,10 +206,12 @@ class RangeReader:
         else:
             self._own_client.last_error = error.str()
 
-    def _out_of_range(self) -> RecoveryError:
+    def _out_of_range(self, first: int | None = None) -> RecoveryError:
+        """``first`` is the first offset that was not read, if it is not the position."""
         low, high = self._watermarks()
-        if low > self.position:
-            return _gone(self._tp, self.position, low)
+        first = self.position if first is None else first
+        if low > first:
+            return _gone(self._tp, first, low)
         return self._fact(
             Damaged,
             f"{self._tp} ends at {high}, before {self.position}: the topic was truncated, or deleted and created again",

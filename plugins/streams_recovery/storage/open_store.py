@@ -9,12 +9,14 @@ neither. So what is created later, such as a manifest, never outlasts what it na
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import itertools
 import os
 import re
 import secrets
+import ssl
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +35,8 @@ from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable, remembe
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.names import NAME
 from streams_recovery.core.repository.layout import PROBE, StorageLocation
+
+_PEM_BEGIN, _PEM_END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
 LOGGER = logger("streams_recovery.storage.open_store")
 _KEY: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
@@ -124,7 +128,7 @@ def open_directory(location: StorageLocation) -> Any:
 
 def open_bucket(location: StorageLocation, credentials: StorageCredentials | None, *, retries: int, timeout_seconds: float) -> Any:
     """A bucket. ``retries`` is how often the library sends a failed request again by itself, ``timeout_seconds`` bounds each one."""
-    client: Any = {"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds), **_authorities(location)}
+    client: Any = {"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds), **authorities(location)}
     return S3Store(
         location.bucket,
         prefix=location.prefix or None,
@@ -134,17 +138,37 @@ def open_bucket(location: StorageLocation, credentials: StorageCredentials | Non
     )
 
 
-def _authorities(location: StorageLocation) -> dict[str, bytes]:
-    """Those beside the system's own whose servers are trusted. Raises ``ConfigInvalid`` for a file that cannot be read, or that has no certificate."""
+def authorities(location: StorageLocation) -> dict[str, bytes]:
+    """Those beside the system's own whose servers are trusted. Raises ``ConfigInvalid`` for a file that cannot be read, has no certificate, or a broken one."""
     if location.ca_file is None:
         return {}
     try:
         found = Path(location.ca_file).read_bytes()
     except OSError as error:
         raise _no_authorities(location, f"cannot be read: {error.strerror or type(error).__name__}") from error
-    if b"-----BEGIN CERTIFICATE-----" not in found:
+    begun = found.count(_PEM_BEGIN)
+    if not begun:
         raise _no_authorities(location, "has no certificate in PEM form")
+    for number, part in enumerate(found.split(_PEM_BEGIN)[1:], start=1):
+        if why := _why_broken(part):
+            raise _no_authorities(location, f"has a certificate that {why}: number {number} of {begun} in the file")
     return {"root_certificate": found}
+
+
+def _why_broken(part: bytes) -> str:
+    """What is wrong with a certificate, as it stands behind its first line; empty when nothing is. Libraries say neither the file nor the certificate."""
+    body, end, _ = part.partition(_PEM_END)
+    if not end:
+        return f"is cut off: it has no line {_PEM_END.decode()}"
+    try:
+        der = base64.b64decode(b"".join(body.split()), validate=True)
+    except ValueError:
+        return "is no base64 text between its first and its last line"
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
+    except (ssl.SSLError, ValueError):
+        return "is base64 text of something else than a certificate"
+    return ""
 
 
 def _no_authorities(location: StorageLocation, why: str) -> ConfigInvalid:

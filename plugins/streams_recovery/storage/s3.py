@@ -30,7 +30,7 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.retention import ObjectLock, ObjectVersion, StoredFile, same_by_tag
 from streams_recovery.storage.conditional_put import untrusted
-from streams_recovery.storage.open_store import StorageCredentials, raise_unless_gone
+from streams_recovery.storage.open_store import StorageCredentials, authorities, raise_unless_gone
 
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _NO_LOCK = frozenset({"ObjectLockConfigurationNotFoundError", "NotImplemented", "MethodNotAllowed", "501", "405"})
@@ -225,6 +225,7 @@ def _in_bucket(location: StorageLocation, credentials: StorageCredentials | None
 
 def _amazon_client(where: StorageLocation, keys: StorageCredentials | None) -> Any:
     """Amazon's own client for the bucket's server. Asks nothing yet."""
+    authorities(where)  # the library says neither which file nor which certificate is broken
     return boto3.client(
         "s3",
         # The other library wants the bucket in the endpoint's name where it is not in the path; this one puts it there itself.

@@ -15,8 +15,9 @@ import pytest
 from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.open_store import StorageCredentials, authorities
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from tests.support.kafka.secured_broker import Authority
 
 WHERE = "connection aws_default"
 
@@ -156,3 +157,51 @@ def test_asking_a_directory_leaves_nothing_there(tmp_path: Path) -> None:
     repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
     repository.require_create_once("app")
     assert [path.name for path in (tmp_path / "repository").rglob("*")] == ["app"]
+
+
+PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
+
+
+def found_in(directory: Path, change: Callable[[str], str]) -> StorageLocation:
+    """A location whose file of authorities is a good one that was changed."""
+    file = Authority(directory, "own").certificate
+    file.write_bytes(change(file.read_text()).encode())
+    return StorageLocation(backend="s3", bucket="b", prefix="", endpoint="https://127.0.0.1:1", ca_file=str(file))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda good: good[:-40], "has a certificate that is cut off: it has no line -----END CERTIFICATE-----: number 1 of 1"),
+        (
+            lambda good: good.replace("MI", "M!", 1),
+            "has a certificate that is no base64 text between its first and its last line: number 1 of 1",
+        ),
+        (
+            lambda good: good + PEM.format("aGVsbG8="),
+            "has a certificate that is base64 text of something else than a certificate: number 2 of 2",
+        ),
+        (
+            lambda good: good[:0] + PEM.format(""),
+            "has a certificate that is base64 text of something else than a certificate: number 1 of 1",
+        ),
+        (lambda good: good.replace("CERTIFICATE", "PRIVATE KEY"), "has no certificate in PEM form"),
+    ],
+    ids=["cut off", "no base64", "the second is none", "empty", "a key"],
+)
+def test_what_is_wrong_with_a_file_of_authorities_is_said_with_its_name(tmp_path: Path, change: Callable[[str], str], said: str) -> None:
+    location = found_in(tmp_path, change)
+    with pytest.raises(ConfigInvalid) as caught:
+        authorities(location)
+    assert caught.value.reason == f"storage.ca_file: {location.ca_file} {said}" + (" in the file" if "number" in said else "")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [str, lambda good: good + good, lambda good: f"# für uns\n{good}", lambda good: good.replace("\n", "\r\n")],
+    ids=["one", "two", "a comment", "CRLF"],
+)
+def test_a_file_of_authorities_is_taken_as_both_libraries_take_it(tmp_path: Path, change: Callable[[str], str]) -> None:
+    location = found_in(tmp_path, change)
+    assert authorities(location) == {"root_certificate": Path(str(location.ca_file)).read_bytes()}
+    Repository(location, read("aws://AKIA:secret@/"))

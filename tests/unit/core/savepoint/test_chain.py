@@ -409,6 +409,25 @@ def test_where_the_setting_was_lowered_and_put_back_the_savepoint_says_what_it_t
     assert third[2], "whoever shares these files says it too"
 
 
+@pytest.mark.fault("F27")
+@pytest.mark.parametrize(
+    ("offsets", "whole", "known", "expected"),
+    [
+        ([4, 5, 6, 7], False, None, None),
+        ([4, 5, 7], False, None, 9),  # whatever the consumer received: one that was fetched ahead is no record of the range
+        ([4, 5, 7], True, None, None),  # what is no record is a transaction's marker
+        ([], False, None, 9),
+        ([4, 5, 6, 7], False, 3, 3),
+        ([4, 5, 6, 7], True, 3, 3),
+    ],
+)
+def test_a_missing_offset_is_explained_by_the_log_s_batches_and_by_nothing_else(
+    offsets: list[int], known: int | None, expected: int | None, *, whole: bool
+) -> None:
+    pieces = [(segment(0, 4, [0, 1, 2, 3]), False), (segment(4, 8, offsets), whole)]
+    assert deletions_kept(pieces, known, 9) == expected
+
+
 def test_a_log_that_was_not_cleaned_takes_nothing_for_granted() -> None:
     parts = [[("put", "a"), ("put", "b")], [("delete", "a"), ("put", "a")], [("delete", "b")]]
     assert [(restored == true, assumes) for restored, true, assumes in restored_from(CompactedLog(), parts)] == [(True, False)] * 3
