@@ -68,6 +68,7 @@ GOOD = AdviceFacts(
     standbys=0,
     pauses=True,
     session_timeout_ms=45_000,
+    group_kind="classic",
     state_directories=("/var/lib/orders",),
     streams={"acceptable.recovery.lag": str(2**63 - 1)},
     deletes_read=True,

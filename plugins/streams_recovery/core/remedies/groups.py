@@ -15,6 +15,9 @@ MEMBERS: Final = RemedyKind(
     id="group-members",
     condition="The command asks each group by the group's own protocol. Kafka's own tools know groups of some protocols only: to others a group is not there.",
 )
+STANDBY: Final = RemedyKind(
+    id="group-standby-stop", condition="The application is paused for savepoints, which it does not survive with a standby replica."
+)
 SETTING: Final = RemedyKind(
     id="group-setting",
     condition="The broker has the setting for groups of this protocol, as it reports the kind of the group; else the application has it.",
@@ -36,8 +39,11 @@ def shorten_session(tools: KafkaTools, group_id: str, protocol: str) -> Remedy:
     return _setting(tools, group_id, protocol if at_broker else None, "session.timeout.ms", _SESSION_MS, "application.session_timeout_ms")
 
 
-def add_standby(tools: KafkaTools, group_id: str, protocol: str) -> Remedy:
-    """Keep a second copy of the state, on another instance."""
+def add_standby(tools: KafkaTools, group_id: str, protocol: str, *, pauses: bool) -> Remedy:
+    """Keep a second copy of the state, on another instance. An application that ``pauses`` for savepoints fails when it is resumed with one (KAFKA-20731)."""
+    if pauses:
+        text = "with one, this application cannot be paused for a savepoint (KAFKA-20731): set backup.consistency.mode to stop, and look here again"
+        return Remedy(kind=STANDBY, text=text)
     return _setting(tools, group_id, protocol if protocol == "streams" else None, "num.standby.replicas", 1, "application.standby_replicas")
 
 
@@ -56,5 +62,7 @@ def _setting(tools: KafkaTools, group_id: str, at_broker: str | None, name: str,
 _TOOLS: Final = KafkaTools("broker:9092", secured=False)
 EXAMPLES: Final = (
     see_members("orders", "orders-prod"),
-    *(setting(_TOOLS, "orders-prod", protocol) for setting in (shorten_session, add_standby) for protocol in ("streams", "classic")),
+    *(shorten_session(_TOOLS, "orders-prod", protocol) for protocol in ("streams", "classic")),
+    *(add_standby(_TOOLS, "orders-prod", protocol, pauses=False) for protocol in ("streams", "classic")),
+    add_standby(_TOOLS, "orders-prod", "streams", pauses=True),
 )

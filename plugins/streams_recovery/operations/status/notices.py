@@ -145,10 +145,17 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
         standbys=own.standby_replicas,
         pauses=config.quiesce_mode is QuiesceMode.PAUSE,
         session_timeout_ms=own.session_timeout_ms,
+        group_kind=_group_kind(recovery),
         state_directories=tuple(instance.state_directory for instance in instances),
         streams=own.streams_config,
         deletes_read=config.dialect.deletes_read,
     )
+
+
+def _group_kind(recovery: RecoveryContext) -> str:
+    """The kind of the application's group: as it is, or as it will be."""
+    found = recovery.groups.describe(recovery.application_id).kind
+    return found if found != "absent" else recovery.config.application.streams_config.get("group.protocol", "classic")
 
 
 def _with_sizes(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[AdviceTopic, ...]:

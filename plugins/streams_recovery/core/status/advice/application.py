@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.preflight.findings import AUTO_CREATE
+from streams_recovery.core.remedies.groups import add_standby, shorten_session
 from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, advice, as_number, span
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import first_names
@@ -144,17 +145,12 @@ def standbys(facts: AdviceFacts) -> Iterator[StatusFinding]:
     offsets = facts.changelog_offsets
     if facts.standbys or offsets < _MUCH_FOR_ONE_COPY:
         return
-    cost = (
-        " With standby replicas Kafka Streams cannot be paused for a savepoint (KAFKA-20731): it is stopped, or not held."
-        if facts.pauses
-        else ""
-    )
     yield advice(
         "standbys",
         Severity.INFO,
         f"The changelogs have {offsets:,} offsets, and there is no standby replica. The stores of an instance that is lost are read from them, by some "
-        f"{_RECORDS_A_SECOND:,} records a second, while their partitions stand still. num.standby.replicas=1 in the application keeps a second copy, and needs "
-        f"a second instance.{cost} Write application.standby_replicas then.",
+        f"{_RECORDS_A_SECOND:,} records a second, while their partitions stand still. A standby replica keeps a second copy, and needs a second instance.",
+        remedy=add_standby(facts.tools, facts.application_id, facts.group_kind, pauses=facts.pauses),
         offsets=offsets,
         seconds=offsets / _RECORDS_A_SECOND,
     )
@@ -233,6 +229,7 @@ def session_timeout(facts: AdviceFacts) -> Iterator[StatusFinding]:
             "session-timeout",
             Severity.INFO,
             f"The group notices the death of an instance after {span(timeout)} (application.session_timeout_ms). Its partitions stand still until then, and "
-            "a restore waits as long for the group to become empty. It is a setting of the application: session.timeout.ms.",
+            "a restore waits as long for the group to become empty.",
+            remedy=shorten_session(facts.tools, facts.application_id, facts.group_kind),
             timeout_seconds=timeout / 1000,
         )

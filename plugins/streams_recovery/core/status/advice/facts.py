@@ -77,6 +77,7 @@ class AdviceFacts:
     standbys: int
     pauses: bool
     session_timeout_ms: int
+    group_kind: str
     state_directories: tuple[str, ...]
     streams: Mapping[str, str]
     deletes_read: bool
@@ -103,7 +104,7 @@ def as_number(text: str | None) -> int | None:
 
 def advice(kind: str, severity: Severity, text: str, *, subject: str = "", remedy: Remedy | None = None, **numbers: float) -> StatusFinding:
     """One piece of advice. Its section on the page has the name of its kind. What to do stands behind the text, with a full stop."""
-    said = "" if remedy is None or not remedy.text else f" {remedy.text[0].upper()}{remedy.text[1:]}."
+    said = "" if remedy is None or not remedy.text else f" {remedy.sentence}."
     return StatusFinding(
         kind=kind,
         severity=severity,

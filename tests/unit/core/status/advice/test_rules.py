@@ -110,6 +110,23 @@ def test_what_the_command_sets_ends_the_advice(case: tuple[str, Severity, str, A
             assert advise(replace(facts, topics=mended)) == ()
 
 
+@pytest.mark.remedy("group-standby-stop")
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "streams"])
+def test_a_setting_of_the_group_is_changed_where_its_protocol_has_it(protocol: str) -> None:
+    much = with_topic(CHANGELOG, offsets=(2_000_000, 2_000_000, 2_000_000), segment_bytes="1048576")
+    facts = replace(much, group_kind=protocol, pauses=False, session_timeout_ms=300_000)
+    standby, session = (one for kind in ("standbys", "session-timeout") for one in advise(facts) if one.kind == kind)
+    settings = [[command.rpartition(" ")[2] for command in one.remedies] for one in (standby, session)]
+    assert settings == [
+        ["streams.num.standby.replicas=1"] if protocol == "streams" else [],
+        [] if protocol == "classic" else [f"{protocol}.session.timeout.ms=45000"],
+    ]
+    assert ["in the application" in one.text for one in (standby, session)] == [protocol != "streams", protocol == "classic"]
+    (paused,) = (one for one in advise(replace(facts, pauses=True)) if one.kind == "standbys")
+    assert paused.remedies == (), "it would end when it is resumed"
+    assert "set backup.consistency.mode to stop" in paused.text
+
+
 def test_the_worst_comes_first() -> None:
     facts = replace(with_topic(INPUT, retention_ms="3000000"), broker=BROKER | {"auto.create.topics.enable": "true"}, streams={})
     assert [found.severity for found in advise(facts)] == [CRITICAL, WARNING, INFO]
