@@ -72,6 +72,9 @@ class CommandApplication:
         printed = self._run("stop", self._section.stop, {"STOP_TIMEOUT_SECONDS": f"{timeout:g}"}, more_seconds=timeout)
         return StopReport(instances=_instances("stop", printed))
 
+    def require_same_version(self) -> None:
+        """Nothing is known of what the start program brings."""
+
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Run the start program."""
         self._run("start", self._section.start, environment)

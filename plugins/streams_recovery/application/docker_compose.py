@@ -93,6 +93,9 @@ class DockerComposeApplication:
         looks = {name: self._never_seen(name) if unseen else self._look(name, containers.get(name)) for name in self._files}
         return self._fleet.completed(looks)
 
+    def require_same_version(self) -> None:
+        """A container is started as it was created."""
+
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """``docker start``. A container keeps the environment it was created with: another one is refused."""
         if environment:

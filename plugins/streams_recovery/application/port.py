@@ -175,6 +175,9 @@ class StreamsApplication(Protocol):
     def stop(self, *, timeout: float) -> StopReport:
         """End every instance, cleanly if it lets us."""
 
+    def require_same_version(self) -> None:
+        """Raise ``Refused`` where a stop and a start would bring another version than the one that runs. Asked before a stop that a start follows."""
+
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch every instance that is gone. ``environment`` is laid over the configured one (scratch id, topic map)."""
 

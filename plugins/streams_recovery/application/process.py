@@ -71,6 +71,9 @@ class ProcessApplication:
         looks = {name: self._look(files) for name, files in self._files.items()}
         return self._fleet.completed(looks)
 
+    def require_same_version(self) -> None:
+        """A start reads the command anew from the configuration, which says what runs."""
+
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch what is gone, each under its supervisor; returns when all are on record. Raises ``ConfigInvalid``."""
         section = self._section

@@ -46,6 +46,8 @@ def bring_down(recovery: Running, *, anyway: bool = False) -> StopReport:
     Raises ``UnknownMembers`` before anything is stopped when a process is in the group that no known instance accounts for. ``anyway`` stops the known
     instances first even then: for one that must do no more harm, whatever else runs. Raises ``ApplicationRunning`` naming instances or members that remain.
     """
+    if not anyway:
+        recovery.application.require_same_version()
     known = roll_of(recovery) if anyway else require_known_members(recovery)
     report = stop_instances(recovery)
     empty_group(recovery, report, known)

@@ -282,6 +282,10 @@ class StartedByRole:
         """See the port, as for the others below."""
         return self._application.status()
 
+    def require_same_version(self) -> None:
+        """See the port."""
+        self._application.require_same_version()
+
     def stop(self, *, timeout: float) -> StopReport:
         """End every instance."""
         return self._application.stop(timeout=timeout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -26,7 +27,7 @@ from streams_recovery.application.port import (
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.controllers import findings_of, rights_needed
-from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, gone_by, in_slots, slot_names
+from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, gone_by, held_update, in_slots, slot_names
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
@@ -85,6 +86,10 @@ class KubernetesApplication:
             # Last: as long as something is left to be done, the next start needs the record.
             self._cluster.write(None)
 
+    def require_same_version(self) -> None:
+        """Raise ``Refused`` for an update that its owner holds: a workload at zero counts as updated whole."""
+        require_no_held_update(self._cluster, self._cluster.workload())
+
     def stop(self, *, timeout: float) -> StopReport:
         """Close, where it is offered, scale to zero, and wait until every pod is gone; those that are left when the time (seconds) is up are killed.
 
@@ -92,7 +97,7 @@ class KubernetesApplication:
         """
         workload = self._cluster.workload()
         deadline = time.monotonic() + timeout
-        watch = PodWatch(self._cluster, workload, self._seen, self._vanished)
+        watch = PodWatch(self._cluster, workload, lambda pods: self._seen(pods, watch), lambda pods: self._vanished(pods, watch))
         if workload.replicas or watch.left:
             require_unmanaged(self._cluster, workload, self._section.argocd_namespace)
             autoscaling.require_left_at_zero(self._cluster)
@@ -181,12 +186,21 @@ class KubernetesApplication:
         if answers:
             self._cluster.write(record.with_answers({pods[name].uid: answer for name, answer in answers.items()}))
 
-    def _seen(self, pods: tuple[Pod, ...]) -> None:
-        self._note(lambda record: record.with_ends(pods))
+    def _seen(self, pods: tuple[Pod, ...], watch: PodWatch) -> None:
+        self._note(lambda record: self._with_newcomers(record, pods, watch).with_ends(pods))
 
-    def _vanished(self, pods: tuple[Pod, ...]) -> None:
+    def _vanished(self, pods: tuple[Pod, ...], watch: PodWatch) -> None:
         at = time.time_ns() // 1_000_000
-        self._note(lambda record: record.with_vanished({pod.uid for pod in pods}, at))
+        self._note(lambda record: self._with_newcomers(record, pods, watch).with_vanished({pod.uid for pod in pods}, at))
+
+    def _with_newcomers(self, record: StopRecord, pods: tuple[Pod, ...], watch: PodWatch) -> StopRecord:
+        """With pods that were made after the stop had begun, in the place of one that was evicted: nobody has asked them to close."""
+        noted = {one.uid for one in record.pods}
+        came = [pod for pod in pods if pod.uid not in noted and pod.uid not in watch.first and pod.node]
+        closes = self._section.control.close is not None
+        # A pod of a StatefulSet has the name of the one before it, and both have to have ended well.
+        names = in_slots(self._section.workload_name.name, (replace(pod, ended=None, phase="") for pod in came), record.instances)
+        return replace(record, pods=(*record.pods, *requested(names, {}, None, closes=closes)))
 
     def _note_those_that_vanished(self, watch: PodWatch) -> None:
         """Those of an earlier stop that was killed, whose objects went while nobody looked."""
@@ -248,7 +262,22 @@ def _in_the_way(cluster: Cluster, workload: Workload) -> tuple[PreflightFinding,
     except Refused as error:
         kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
         return (blocking_finding(kind, error.reason, error.next_step),)
+    try:
+        require_no_held_update(cluster, workload)
+    except Refused as error:
+        return (blocking_finding("update-held", error.reason, error.next_step),)
     return ()
+
+
+def require_no_held_update(cluster: Cluster, workload: Workload) -> None:
+    """Raise ``Refused`` where a stop would end an update that its owner holds half way."""
+    why = held_update(workload, cluster.pods(workload)[0]) if workload.replicas and workload.holds_update else ""
+    if why:
+        raise Refused(
+            why,
+            next_step=f"nothing was stopped; take the update back (kubectl rollout undo {workload.name}) or finish it, then run this again",
+            workload=str(workload.name),
+        ).then(f"kubectl rollout undo {workload.name} -n {cluster.section.namespace}")
 
 
 def looks(
@@ -263,10 +292,16 @@ def looks(
         wanted = f"wanted by {workload.name}, has no pod yet"
         found |= {name: standing(name, InstanceState.RUNNING, wanted, program_runs=False) for name in names[:missing]}
         return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
-    stopped = {one.instance: one for one in record.pods} if record else {}
+    stopped: dict[str, list[StoppedPod]] = {}
+    for one in record.pods if record else ():
+        stopped.setdefault(one.instance, []).append(one)
     count = (record.replicas if record else configured) or int(not workload.at_rest)
     names = list(dict.fromkeys((*slot_names(workload.name.name, count, workload.first), *stopped)))
-    found |= {name: _unwanted(workload, name, stopped.get(name), node_of, now) for name in names if name not in found}
+    for name in names:
+        if name not in found:
+            several = [_unwanted(workload, name, one, node_of, now) for one in stopped.get(name, [None])]
+            # One that was evicted in mid-stop and the one in its place: what is proven of both counts.
+            found[name] = max(several, key=lambda look: (look.state is not InstanceState.GONE, not look.closed_cleanly))
     return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
 
 

@@ -160,7 +160,12 @@ class Cluster:
     def _create_record(self, name: str, namespace: str, data: Mapping[str, str | None]) -> None:
         try:
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-            self.client.call(f"create configmap {name}", self._core.create_namespaced_config_map, namespace, body)
+            self.client.call(f"create configmap {name}", self._core.create_namespaced_config_map, namespace, body, patience=0)
+        except ControlPlaneUnavailable as error:
+            if error.facts["status"] != HTTPStatus.CONFLICT:
+                raise
+            # Another run that stops it has made it at this moment.
+            self.client.call(f"patch configmap {name}", self._core.patch_namespaced_config_map, name, namespace, {"data": data})
         except ConfigInvalid as error:
             raise ConfigInvalid(
                 f"there is no configmap {name} to write the replica count down in, and {error.reason}",
@@ -351,11 +356,13 @@ class Client:
         """One of the client's interfaces: ``CoreV1Api``."""
         return getattr(self._kubernetes.client, name)(self._api)
 
-    def call(self, doing: str, function: Callable[..., Any], *arguments: Any, seconds: float = 0, **named: Any) -> Any:
-        """The JSON that ``function`` of an interface answers with. It is called again while the API server is away. ``doing`` completes "this may not ...".
-        ``seconds`` is added to the time that an answer may take.
+    def call(
+        self, doing: str, function: Callable[..., Any], *arguments: Any, seconds: float = 0, patience: float | None = None, **named: Any
+    ) -> Any:
+        """The JSON that ``function`` of an interface answers with. It is called again while the API server is away, for ``patience`` seconds. ``doing``
+        completes "this may not ...". ``seconds`` is added to the time that an answer may take.
         """
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + (_PATIENCE if patience is None else patience)
         while True:
             try:
                 return self._answer(doing, function, *arguments, seconds=seconds, **named)

@@ -33,6 +33,8 @@ class PodWatch:
         self._outside: set[str] = set()
         self._version = ""
         self._list()
+        # The uids of those that were there at the beginning. Whatever comes later, nobody has asked it to end well.
+        self.first = frozenset(self._pods)
 
     @property
     def left(self) -> tuple[Pod, ...]:

@@ -77,7 +77,8 @@ class Scaler:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """The workload as it is. ``replicas`` are those that are wanted, ``first`` is the number of the first pod of a StatefulSet. ``at_rest``: no pod is wanted,
-    its controller has seen that, and counts none. Without it pods may still come, however few there are now.
+    its controller has seen that, and counts none. Without it pods may still come, however few there are now. ``holds_update`` is the setting by which its owner
+    keeps pods of an older template, empty where nothing does; ``revision`` is the newest template of a StatefulSet.
     """
 
     name: WorkloadName
@@ -91,6 +92,8 @@ class Workload:
     scaler: Scaler
     template: Mapping[str, Any]
     claim_templates: tuple[str, ...]
+    holds_update: str = ""
+    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,7 @@ class Pod:
     ``container`` is the id of that container: a pod that starts its container again has another one, empty before the first.
     ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
     ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has asked it to end. ``grace`` is that period in seconds.
-    ``host_network``: its address is that of its node.
+    ``host_network``: its address is that of its node. ``revision`` is the template of a StatefulSet that it was made of.
     """
 
     name: str
@@ -127,6 +130,7 @@ class Pod:
     grace: int = _GRACE_SECONDS
     rejected: bool = False
     host_network: bool = False
+    revision: str = ""
 
     @property
     def active(self) -> bool:
@@ -168,7 +172,34 @@ def workload_of(name: WorkloadName, found: Mapping[str, Any]) -> Workload:
         scaler=_scaler(written),
         template=spec["template"],
         claim_templates=tuple(claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates") or ()),
+        holds_update=_holds_update(name.kind, spec, found.get("status") or {}),
+        revision=(found.get("status") or {}).get("updateRevision") or "",
     )
+
+
+def _holds_update(kind: WorkloadKind, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    if kind == "deployment":
+        # Pods of both templates. Without any of the newest, what is scaled up from zero is the template that runs.
+        halfway = 0 < (status.get("updatedReplicas") or 0) < (status.get("replicas") or 0)
+        return "paused" if spec.get("paused") and halfway else ""
+    strategy = spec.get("updateStrategy") or {}
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    if strategy.get("type") == "OnDelete":
+        return "updateStrategy OnDelete"
+    return f"rollingUpdate.partition {partition}" if partition else ""
+
+
+def held_update(workload: Workload, pods: Iterable[Pod]) -> str:
+    """What a stop and a start would change of the version that runs, empty where nothing. A workload at zero counts as updated whole (StatefulSet's
+    completeRollingUpdate), so its next pods are all of the newest template, also those that its owner had kept from that.
+    """
+    if not workload.holds_update:
+        return ""
+    older = [pod.name for pod in pods if pod.active and pod.revision and workload.revision and pod.revision != workload.revision]
+    if workload.name.kind == "deployment" or older:
+        which = f" ({', '.join(sorted(older)[:5])})" if older else ""
+        return f"{workload.name} has pods of an older template{which}, kept by {workload.holds_update}: after a stop all its pods would be of the newest one"
+    return ""
 
 
 def _at_rest(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
@@ -241,6 +272,7 @@ def pod_of(found: Mapping[str, Any], container: str) -> Pod:
         grace=_GRACE_SECONDS if grace is None else grace,
         rejected=_is_rejected(status),
         host_network=bool(spec.get("hostNetwork")),
+        revision=(metadata.get("labels") or {}).get("controller-revision-hash") or "",
     )
 
 

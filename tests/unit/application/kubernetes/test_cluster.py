@@ -197,6 +197,20 @@ def test_a_pod_whose_container_does_not_run_and_one_that_does_not_exist_are_no_m
         assert (in_error.joins, in_error.host) == (False, ""), "what else is at its address is not its own"
 
 
+@pytest.mark.fault("F109")
+@pytest.mark.parametrize("unclean", [0, 1])
+def test_of_an_evicted_pod_and_the_one_in_its_place_both_have_to_have_ended_well(unclean: int) -> None:
+    first, second = pod(), replace(pod(container="run-2"), uid="uid-later")
+    asked = record()
+    both = replace(asked, pods=(*asked.pods, *requested({"orders-0": second}, {}, None, closes=False)))
+    ends = [replace(one, ended=end(1 if number == unclean else 143, container=one.container)) for number, one in enumerate((first, second))]
+    assert seen(both.with_ends(ends))["orders-0"].closed_cleanly is False
+    assert seen(both.with_ends([replace(one, ended=end(143, container=one.container)) for one in (first, second)]))[
+        "orders-0"
+    ].closed_cleanly
+    assert seen(both.with_ends(ends[:1]))["orders-0"].state is InstanceState.UNKNOWN
+
+
 def test_the_last_end_counts() -> None:
     crashed = record().with_ends([pod(ended=end(137))])
     assert ended(crashed, 143).closed_cleanly is True

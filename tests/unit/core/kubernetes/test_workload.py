@@ -20,6 +20,7 @@ from streams_recovery.core.kubernetes.workload import (
     WorkloadName,
     application_container,
     claims_of,
+    held_update,
     in_slots,
     node_state,
     of_another,
@@ -312,3 +313,42 @@ def test_claims_of_replicas_that_were_scaled_away_are_among_them() -> None:
     assert claims_of(templates, workload([], []), existing) == ("state-orders-0", "state-orders-2", "state-orders-10")
     assert claims_of(StateVolume(lasting="claim", name="shared", mount={}), workload([], []), ["shared", "shared-2"]) == ("shared",)
     assert claims_of(StateVolume(lasting="pod", name="state", mount={}), workload([], []), existing) == ()
+
+
+def status_of(kind: str, status: dict[str, Any], **spec: Any) -> Workload:
+    made = found()
+    return workload_of(WorkloadName.parse(f"{kind}/orders"), {**made, "spec": made["spec"] | spec, "status": status})
+
+
+@pytest.mark.fault("F108")
+@pytest.mark.parametrize(
+    ("strategy", "revisions", "held"),
+    [
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}, ("old", "new"), True),
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": 5}}, ("old", "old"), True),
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}, ("new", "new"), False),
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}, ("old", "new"), False),
+        ({"type": "RollingUpdate"}, ("old", "new"), False),
+        ({"type": "OnDelete"}, ("old", "new"), True),
+        ({"type": "OnDelete"}, ("new", "new"), False),
+        ({"type": "OnDelete"}, (), False),
+    ],
+)
+def test_an_update_that_its_owner_holds_is_one_with_pods_of_an_older_template(
+    strategy: dict[str, Any], revisions: tuple[str, ...], held: bool
+) -> None:
+    workload = status_of("statefulset", {"updateRevision": "new", "currentRevision": "old"}, updateStrategy=strategy)
+    pods = [pod_of(labelled(f"orders-{number}", revision), "app") for number, revision in enumerate(revisions)]
+    assert bool(held_update(workload, pods)) is held
+
+
+def labelled(name: str, revision: str) -> dict[str, Any]:
+    labels = {"controller-revision-hash": revision}
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
+
+
+@pytest.mark.fault("F108")
+@pytest.mark.parametrize(("paused", "updated", "held"), [(True, 1, True), (True, 0, False), (True, 3, False), (False, 1, False)])
+def test_a_rollout_that_is_paused_half_way_is_held(paused: bool, updated: int, held: bool) -> None:
+    workload = status_of("deployment", {"replicas": 3, "updatedReplicas": updated}, paused=paused)
+    assert bool(held_update(workload, ())) is held
