@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from typer.testing import CliRunner
 
 from streams_recovery.application.port import InstanceState
@@ -18,17 +19,22 @@ from streams_recovery.cli.app import app
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import LockHeld, Refused
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.status.report import SitesStatus, StandbySite
 from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.preflight import before_failover
 from streams_recovery.operations.site_correction import correct, plan_correction
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications import fleet
 from tests.support.applications.monitored import at
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small
+from tests.support.applications.topic_records import produce
+from tests.support.programs.kafka_tools import done
 
 RUN = "20261121T100000Z-aaaaaaaaaa"
 NOBODY = "127.0.0.1:9"
@@ -99,6 +105,37 @@ def two(small: Small, tmp_path: Path, own_bootstrap: str) -> Iterator[Two]:
         there.delete_topics([name for name in there.topic_names() if small.recovery.application_id in name])
 
 
+@pytest.mark.remedy("site-input", "site-partitions-added")
+def test_what_an_input_at_a_site_lacks_is_there_when_it_was_done_as_it_is_told(two: Two) -> None:
+    name = two.small.input.topic
+    admin = AdminClient({"bootstrap.servers": two.servers["DEFAULT"], "log_level": 0})
+    [added] = admin.create_partitions([NewPartitions(name, 2)]).values()
+    added.result(30)
+    publish(two.small)
+
+    def told() -> list[PreflightFinding]:
+        there = two.opened("dr")
+        return list(blocking(before_failover(there, two.small.recovery.savepoints.latest())))
+
+    [missing] = told()
+    assert "mirror these topics to that cluster" in str(missing)
+    there = two.opened("dr").cluster
+    # A mirror makes it.
+    there.create_topic(name, partitions=1, replication_factor=1, config={})
+    [fewer] = told()
+    assert (fewer.kind, "it was never written to there" in fewer.remedy) == ("partitions", True)
+    done(fewer.remedy.rpartition(": ")[2])
+    assert told() == []
+    assert there.describe_topics([name])[name].partitions == 2
+
+    there.delete_topics([name])
+    there.create_topic(name, partitions=1, replication_factor=1, config={})
+    produce(two.opened("dr"), TopicPartition(name, 0), 1)
+    [written] = told()
+    assert "kafka-topics.sh" not in written.remedy
+    assert "mirror it again from its beginning" in written.remedy
+
+
 def test_the_monitor_says_once_a_day_what_a_standby_lacks(two: Two) -> None:
     name = two.small.input.topic
     [first] = two.standbys()
@@ -109,7 +146,9 @@ def test_the_monitor_says_once_a_day_what_a_standby_lacks(two: Two) -> None:
     there.create_topic(name, partitions=2, replication_factor=1, config={})
     assert two.standbys(23) == (first,), "it is asked once a day"
     [second] = two.standbys(25)
-    assert second.lacks == (f"{name} has 2 partitions there and 1 in the savepoint",)
+    assert second.lacks == (
+        f"{name} has 2 partitions there and 1 in the savepoint, so keys would go to other tasks than those that have their state",
+    )
     there.delete_topics([name])
     there.create_topic(name, partitions=1, replication_factor=1, config={})
     [third] = two.standbys(50)

@@ -179,6 +179,7 @@ def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(
     check_whole(on, summary["savepoint_id"], before)
 
 
+@pytest.mark.remedy("lock-take")
 def test_a_dead_run_s_lock_is_taken_by_name_and_the_next_run_brings_the_application_back(on: Stage) -> None:
     before = topic_settings(on)
     kill_at(on, "quiesce", "pause")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from embedded.demo.checks import differences, wait_counted
+from examples.order_processing.truth import truth
 from streams_recovery.application.factory import open_application
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.config.runs import Runs
 from streams_recovery.core.errors import ApplicationRunning
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode
 from streams_recovery.core.waiting import poll
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations import savepoint
+from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.savepoint_steps import begun, copy
-from tests.support.applications.small import STOPPED, says, with_policy
+from tests.support.applications.small import STOPPED, asked, says, with_policy
 from tests.support.stack.oracle import problems
 from tests.support.stack.savepoints import cut_of
 from tests.support.stack.stage import Stage, stage
@@ -90,3 +97,32 @@ def test_a_published_savepoint_names_the_protocol_and_a_stopped_group_is_empty(o
     assert (manifest.group_type, manifest.consistency) == ("streams", Consistency.EXACT)
     assert manifest.records > 0
     assert poll(lambda: True if not recovery.groups.describe(recovery.application_id).empty else None, seconds=60, interval=0.5)
+
+
+@pytest.mark.fault("F52")
+@pytest.mark.remedy("group-trap")
+def test_on_newer_brokers_its_group_comes_back_with_a_restore_and_is_loaded_after_a_restart(on: Stage) -> None:
+    recovery, world = on.recovery, on.generator.world
+    on.await_running()
+    runner = Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
+    runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=QuiesceMode.STOP))
+    saved = on.generator.acknowledged
+    recovery.application.stop(timeout=60)
+    recovery.cluster.delete_topics(on.internal_topics())
+    recovery.groups.delete(recovery.application_id)
+    recovery.application.wipe_state()
+    assert recovery.groups.describe(recovery.application_id).kind == "absent"
+    runs.restore_in_place(runner, asked(recovery), runs.Requester(run_id="back", requested_by="test"), approve=lambda _: True)
+    on.await_running()
+    assert recovery.groups.describe(recovery.application_id).kind == "streams"
+    on.generator.feed(100)
+    wait_counted(recovery, saved + 100, seconds=180)
+    assert set(differences(recovery, truth(world, range(saved + 100))).values()) == {0}
+    # The coordinator reads all of it again: what was a classic group once, and is one of streams now.
+    on.processes.stop("broker")
+    on.stack.start_broker(on.processes)
+    on.await_running()
+    on.generator.feed(100)
+    wait_counted(recovery, saved + 200, seconds=180)
+    assert set(differences(recovery, truth(world, range(saved + 200))).values()) == {0}
+    assert recovery.groups.describe(recovery.application_id).kind == "streams"

@@ -34,11 +34,12 @@ from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Refused, RepositoryUnavailable
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.forms import reason_field
+from streams_recovery.core.remedies.locks import NOBODY_WORKS, proof_of_death
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.words import command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
-from streams_recovery.storage.lock import OF_ARCHIVE, ApplicationLock
+from streams_recovery.storage.lock import OF_ARCHIVE
 
 # What could not be removed is no error of the run, but somebody has to know.
 LEFT_BEHIND = 8
@@ -286,12 +287,18 @@ def unlock(
     with recovery_of(name, configs) as recovery:
         lock = archive_lock(recovery) if of_archive else recovery.lock
         which = f"lock of the archive of {recovery.application_id}" if of_archive else f"lock of {recovery.application_id}"
-        text = md("Take the {} from {}. Make sure first that this run is dead.", which, code(owner))
+        try:
+            holder = lock.holder()
+            held_by = holder if holder is not None and holder.owner == owner else None
+            asks, proof = held_by is not None, proof_of_death(owner, None if held_by is None else held_by.place)
+        except EntryUnreadable:
+            asks, proof = True, NOBODY_WORKS
+        text = md("Take the {} from {}. Only when this run is dead, which is proven when {}.", which, code(owner), proof)
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the lock": which, "the holder": owner})
         if plan_only:
             show_plan(planned, text, as_json=as_json)
             return
-        if _is_held_by(lock, owner):
+        if asks:
             approved(planned, text, approve, typed=recovery.application_id)
         taken = lock.take_from(owner)
         if not as_json:
@@ -301,14 +308,6 @@ def unlock(
         print_json({"owner": owner, "taken": taken, "held": held and {"instances": held.instances, "mode": held.mode}})
     elif held is not None:
         say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
-
-
-def _is_held_by(lock: ApplicationLock, owner: str) -> bool:
-    try:
-        held = lock.holder()
-    except EntryUnreadable:
-        return True
-    return held is not None and held.owner == owner
 
 
 def compact(

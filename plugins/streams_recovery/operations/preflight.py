@@ -160,10 +160,12 @@ def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tup
     images = _images(recovery, wanted)
     rights = recovery.cluster.rights(images, recovery.application_id)
     described = _described(recovery, dict.fromkeys(images, TopicRole.INPUT), rights)
+    inputs = {name: found.partitions for name, found in described.items() if images[name].role is TopicRole.INPUT}
+    ends = recovery.cluster.high_watermarks([TopicPartition(name, number) for name, count in inputs.items() for number in range(count)])
     return (
         *before_restore(recovery, wanted, replacing=True),
         *(warning("replication", text, "give that cluster more brokers, or set replication_factor of the site") for text in lowered),
-        *inputs_there(images, described, [name for name in images if not _readable(rights.topics[name])]),
+        *inputs_there(recovery.connection.tools, images, described, [name for name in images if not _readable(rights.topics[name])], ends),
         *_space(recovery, images, described),
     )
 

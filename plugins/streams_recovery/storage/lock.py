@@ -8,10 +8,10 @@ from typing import Final
 
 from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.remedies.locks import end_record, take_lock
 from streams_recovery.core.repository import lease
 from streams_recovery.core.repository.layout import ArchiverLayout, Layout
 from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
-from streams_recovery.core.words import command
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
@@ -71,7 +71,7 @@ class ApplicationLock:
             except EntryUnreadable as error:
                 return self._take_over(error, decide, taken)
         except LockHeld as error:
-            raise error.then(*self._unlock(error)) from None
+            raise error.then(*take_lock(self._name, str(error.facts["owner"]), None, options=self._options).commands) from None
         return LockTicket(owner=owner, number=taken[-1].acquired)
 
     def _take_over(
@@ -155,16 +155,10 @@ class ApplicationLock:
         return held.process is not None and self._is_dead(held.process)
 
     def _unreadable(self, error: EntryUnreadable) -> EntryUnreadable:
-        return EntryUnreadable(
-            f"it is unknown who holds the lock: {error.reason}",
-            next_step="it is taken over when it is older than a lease, after half an hour. To go on sooner make sure that no run works on the application, "
-            "and end this record; find out who wrote it",
-            **error.facts,
-        ).then(*self._unlock(error))
-
-    def _unlock(self, error: LockHeld | EntryUnreadable) -> tuple[str, ...]:
-        held = error.facts["owner" if isinstance(error, LockHeld) else "key"]
-        return (command("unlock", self._name, str(held), *self._options),) if self._name else ()
+        remedy = end_record(self._name, str(error.facts["key"]), options=self._options)
+        return EntryUnreadable(f"it is unknown who holds the lock: {error.reason}", next_step=str(remedy), **error.facts).then(
+            *remedy.commands
+        )
 
 
 def _again(last: LockRecord | None, record: LockRecord) -> LockRecord:

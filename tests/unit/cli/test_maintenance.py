@@ -86,6 +86,7 @@ def test_a_restore_that_is_dismissed_is_named(run: Run, shop: RecoveryContext) -
     assert unfinished.unfinished_restore(shop) is None
 
 
+@pytest.mark.remedy("lock-take")
 def test_a_lock_that_is_taken_says_so_and_what_may_still_be_held(run: Run, shop: RecoveryContext) -> None:
     shop.lock.acquire("backup 1", lease_seconds=600, purpose="a test")
     quiesce_record.begin(shop, RESTORE, QuiesceMode.PAUSE, ("one",))
@@ -93,6 +94,8 @@ def test_a_lock_that_is_taken_says_so_and_what_may_still_be_held(run: Run, shop:
     assert approved(run, "unlock", "shop", "backup 1") == {"owner": "backup 1", "taken": True, "held": held}
     quiesce_record.end(shop)
     assert printed(run("unlock", "shop", "backup 1")) == {"owner": "backup 1", "taken": False, "held": None}
+    shop.lock.acquire("backup 2", lease_seconds=600, purpose="a test")
+    assert "which is proven when in Airflow the run that" in run("unlock", "shop", "backup 2", "--plan", as_json=False).output
 
 
 def test_the_command_that_the_refusal_of_an_archiver_prints_gives_its_lock_back(run: Run, shop: RecoveryContext) -> None:

@@ -67,10 +67,13 @@ def test_a_lock_is_taken_from_a_dead_process_at_once_and_from_nobody_else(tmp_pa
     with pytest.raises(LockHeld) as caught:
         mine.acquire("backup 2", lease_seconds=600, purpose="savepoint")
     assert caught.value.commands == ("streams-recovery unlock shop 'restore 1'",)
+    place = identity(other)
+    assert f"process {place.pid} is gone on {place.host} (`ps -p {place.pid}` there" in caught.value.next_step
     archives = ApplicationLock(repository, Layout("shop").archiving, lambda: 1_000, name="shop")
     archives.acquire("archiver 1", lease_seconds=600, purpose="archiving")
     with pytest.raises(LockHeld) as caught:
         archives.acquire("archiver 2", lease_seconds=600, purpose="archiving")
+    assert "in Airflow the run that 'archiver 1' names has failed or is gone" in caught.value.next_step
     assert caught.value.commands == ("streams-recovery unlock shop 'archiver 1' --archive",), "each is of the lock it is about"
     other.kill()
     other.wait()

@@ -27,6 +27,7 @@ from streams_recovery.core.preflight.findings import (
     warning,
 )
 from streams_recovery.core.remedies.remedy import KafkaTools
+from streams_recovery.core.remedies.restores import avoid_group_trap, carry_inputs, match_partitions
 from streams_recovery.core.remedies.topics import fit_brokers, fit_in_sync, more_replicas, safer_writes
 from streams_recovery.core.remedies.transactions import HangingTransaction, abort
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
@@ -209,10 +210,14 @@ def brokers_with_group_trap(metadata_level: int | None) -> tuple[PreflightSeveri
 
 
 def inputs_there(
-    images: Mapping[str, TopicImage], described: Mapping[str, TopicDescription], unseen: Collection[str]
+    tools: KafkaTools,
+    images: Mapping[str, TopicImage],
+    described: Mapping[str, TopicDescription],
+    unseen: Collection[str],
+    ends: Mapping[TopicPartition, int],
 ) -> list[PreflightFinding]:
     """Inputs and global topics, by their names there, that could not be read there: gone without being in savepoints, or with other partitions. Those that are
-    ``unseen`` may be there.
+    ``unseen`` may be there. ``ends`` are the present ends there.
     """
     read = {name: image for name, image in images.items() if image.role in (TopicRole.INPUT, TopicRole.GLOBAL)}
     gone = [name for name, image in read.items() if name not in described and name not in unseen and not image.archived]
@@ -223,21 +228,13 @@ def inputs_there(
     }
     findings = []
     if gone:
-        findings.append(
-            blocking_finding(
-                "inputs",
-                f"{first_names(gone)} {'is' if len(gone) == 1 else 'are'} not there, and the records are in no savepoint",
-                "mirror these topics to that cluster, name them in topic_map of the site if they have other names there, or set "
-                "backup.survive_cluster_loss: true",
-            )
-        )
-    if other:
-        named = first_names([f"{name} has {found} partitions there and {saved} in the savepoint" for name, (found, saved) in other.items()])
-        findings.append(
-            blocking_finding(
-                "partitions", named, "give them as many partitions there: keys would go to other tasks than those that have their state"
-            )
-        )
+        text = f"{first_names(gone)} {'is' if len(gone) == 1 else 'are'} not there, and the records are in no savepoint"
+        findings.append(blocking_finding("inputs", text, str(carry_inputs())))
+    for name, (count, saved) in other.items():
+        written = any(ends.get(TopicPartition(name, number), 1) for number in range(count))
+        remedy = match_partitions(tools, name, there=count, saved=saved, written=written)
+        text = f"{name} has {count} partitions there and {saved} in the savepoint, so keys would go to other tasks than those that have their state"
+        findings.append(blocking_finding("partitions", text, ": ".join(remedy.lines)))
     return findings
 
 
@@ -379,7 +376,7 @@ def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: Applicati
             kind="group-trap",
             text=f"the group of {manifest.application_id} used the streams protocol, and {application.application_id} is {application.group_kind} "
             f"now; the brokers run {which} defect KAFKA-20254: after offsets were set for such a group its coordinator may fail to load",
-            remedy="use brokers of 4.2.1 or newer; or start the application once, stop it and delete its internal topics, so that its group is there",
+            remedy=str(avoid_group_trap(certain=severity is PreflightSeverity.BLOCKING)),
         )
     ]
 

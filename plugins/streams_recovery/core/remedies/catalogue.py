@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams_recovery.core.remedies import groups, topics, transactions
+from streams_recovery.core.remedies import groups, locks, restores, topics, transactions
 from streams_recovery.core.remedies.remedy import Remedy, RemedyKind
 
-EXAMPLES: Final[tuple[Remedy, ...]] = (*transactions.EXAMPLES, *groups.EXAMPLES, *topics.EXAMPLES)
+EXAMPLES: Final[tuple[Remedy, ...]] = (*transactions.EXAMPLES, *groups.EXAMPLES, *topics.EXAMPLES, *restores.EXAMPLES, *locks.EXAMPLES)
 ALL: Final[tuple[RemedyKind, ...]] = tuple(dict.fromkeys(one.kind for one in EXAMPLES))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from streams_recovery.core.errors import LockHeld, LockLost
+from streams_recovery.core.remedies.locks import take_lock
 
 # Of every run. Long enough for an orchestrator to lose a worker and start the task again on another one.
 LEASE_SECONDS: Final = 1_800
@@ -51,6 +52,11 @@ class LockRecord:
     took_over_from: str | None
     process: HolderProcess | None
 
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """Host and pid, where a person finds a run that is one process."""
+        return None if self.process is None else (self.process.host, self.process.pid)
+
 
 def holder(last: LockRecord | None, now: int) -> LockRecord | None:
     """The newest record if it holds the lock at ``now`` (ms), else None."""
@@ -76,7 +82,7 @@ def acquisition(
         raise LockHeld(
             f"{held.owner} holds the lock for {held.purpose}; its last sign of life is {(now - held.at) // 1000} s old, "
             f"its lease ends in {(held.expires_at - now) // 1000} s",
-            next_step="wait for that run to end, or stop it. When you know that it is dead, take the lock from it",
+            next_step=str(take_lock("", held.owner, held.place)),
             owner=held.owner,
             purpose=held.purpose,
             expires_at=held.expires_at,

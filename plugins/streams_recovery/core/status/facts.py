@@ -66,12 +66,15 @@ class SavepointRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockState:
-    """The application's lock and its ``owner``. ``unreadable`` is the key of a newest record that is none, empty else."""
+    """The application's lock and its ``owner``. ``unreadable`` is the key of a newest record that is none, empty else. ``place`` is the host
+    and the pid of a run that is one process.
+    """
 
     owner: str
     purpose: str
     since: int
     unreadable: str
+    place: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import Altered, Damaged, LockHeld, NotFound, RecoveryError, Refused
 from streams_recovery.core.jobs.spec import NO_JOB
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.remedies.locks import take_lock
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, may_restart, reached, require
 from streams_recovery.core.repository.lease import LockRecord, LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, check_plan, require_agreement
@@ -252,14 +253,14 @@ def check_free(recovery: RecoveryContext, restore_id: str, *, take_over: bool) -
     own = _is_of(held, _ticket(recovery, restore_id))
     if own and take_over:
         return
-    name = recovery.config.name
+    name, remedy = recovery.config.name, take_lock(recovery.config.name, held.owner, held.place)
     raise LockHeld(
         f"{held.owner} holds the lock for {held.purpose}, and from here nobody can tell whether it is dead",
-        next_step="wait for that run to end, or stop it. When you know that it is dead, take the lock from it",
+        next_step=str(remedy),
         owner=held.owner,
         purpose=held.purpose,
         expires_at=held.expires_at,
-    ).then(*((command("resume", name, restore_id, "--take-over"),) if own else (command("unlock", name, held.owner),)))
+    ).then(*((command("resume", name, restore_id, "--take-over"),) if own else remedy.commands))
 
 
 def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:

@@ -142,7 +142,7 @@ def _lock(recovery: RecoveryContext, records: list[LockRecord]) -> LockState | N
         return LockState(owner="", purpose="", since=recovery.clock(), unreadable=str(error.facts["key"]))
     if held is None:
         return None
-    return LockState(owner=held.owner, purpose=held.purpose, since=_began(held, records), unreadable="")
+    return LockState(owner=held.owner, purpose=held.purpose, since=_began(held, records), unreadable="", place=held.place)
 
 
 def _began(held: LockRecord, records: Iterable[LockRecord]) -> int:

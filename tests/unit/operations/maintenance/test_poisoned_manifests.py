@@ -273,6 +273,7 @@ def test_a_listing_opens_no_manifest_of_which_there_is_a_record(golden: OpenGold
 
 
 @pytest.mark.fault("F63")
+@pytest.mark.remedy("lock-end-record")
 def test_a_command_ends_a_record_of_the_lock_that_cannot_be_read(golden: OpenGolden, tmp_path: Path) -> None:
     recovery = golden("good", now=SECOND_AT + DAY)
     key = f"{recovery.layout.locks}000000000001.json"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.remedies.locks import end_record, take_lock
 from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
 from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, RepositoryFacts, RestoreState, Rule, finding
 from streams_recovery.core.status.report import Severity, StatusFinding
@@ -196,21 +197,23 @@ def _find_locks(observed: ObservedApplication, limits: Limits) -> Iterator[Statu
     if lock is None:
         return
     if lock.unreadable:
+        remedy = end_record(observed.name, lock.unreadable)
         yield finding(
             UNREADABLE,
             Severity.CRITICAL,
-            f"nobody can tell who holds the lock: {lock.unreadable} cannot be read, so no savepoint is taken",
-            remedies=[command("unlock", observed.name, lock.unreadable)],
+            f"nobody can tell who holds the lock: {lock.unreadable} cannot be read, so no savepoint is taken; {remedy}",
+            remedies=remedy.commands,
         )
         return
     age = observed.age(lock.since)
     if age > limits.lock_age:
+        remedy = take_lock(observed.name, lock.owner, lock.place)
         yield finding(
             LONG,
             Severity.WARNING,
-            f"{lock.owner} holds the lock for {span(age)}, for {lock.purpose}; no savepoint is taken meanwhile",
+            f"{lock.owner} holds the lock for {span(age)}, for {lock.purpose}; no savepoint is taken meanwhile. Next: {remedy}",
             subject=lock.owner,
-            remedies=[command("unlock", observed.name, lock.owner)],
+            remedies=remedy.commands,
             numbers={"age_seconds": age, "limit_seconds": limits.lock_age},
         )
 
