@@ -68,6 +68,7 @@ def may(user: User, dag_id: str) -> set[str]:
     }
 
 
+@pytest.mark.remedy("access-roles")
 def test_rights_reach_as_far_as_the_application(users: dict[str, User]) -> None:
     seen = {"see", "see runs", "see tasks", "see logs"}
     assert may(users["payments-team"], OWN) == {*seen, "trigger", "approve"}

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from kafka.admin import ACL
 
 from streams_recovery.core.errors import OffsetsUnstable, Refused
-from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
 from streams_recovery.core.preflight.checks import STRANGERS
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking
 from streams_recovery.core.preflight.permissions import acl_text
@@ -123,6 +123,7 @@ def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_s
 
 
 @pytest.mark.fault("F57")
+@pytest.mark.remedy("right-by-name", "right-by-prefix")
 def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(secured: Secured, firm: Small, rules: Rules) -> None:
     looks: dict[str, Callable[[], tuple[PreflightFinding, ...]]] = {
         "backup": lambda: before_backup(firm, secured),
@@ -136,6 +137,32 @@ def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(sec
             found = [obstacle for obstacle in blocking(look()) if f"--operation {acl_text(rule.operation.name)}" in obstacle.remedy]
             rules.create([rule])
             assert found, f"nothing was said about {user}'s {rule}"
+
+
+@pytest.mark.remedy("right-by-name", "right-by-prefix")
+def test_the_rights_that_are_advised_leave_out_another_application_whose_id_begins_so(secured: Secured, firm: Small, rules: Rules) -> None:
+    cluster, me = firm.recovery.cluster, firm.recovery.application_id
+    other = f"{me}-eu"
+    theirs = f"{other}-totals-changelog"
+    cluster.create_topic(theirs, partitions=1, replication_factor=1, config={})
+    firm.recovery.groups.set_offsets(other, {firm.input: CommittedOffset(offset=1, metadata="AgAA", leader_epoch=None)})
+    try:
+        # Who may not see groups is told what the prefix needs to be true, and sees them then.
+        (told,) = [one for one in before_backup(firm, secured) if one.remedy.endswith("--operation Describe --cluster")]
+        rules.apply(told.remedy)
+        for _ in range(3):
+            for one in before_backup(firm, secured):
+                if one.is_command:
+                    rules.apply(one.remedy)
+        assert not blocking(before_backup(firm, secured))
+        with reopened(firm, secured.connection("backup")) as mine:
+            allowed = mine.recovery.cluster.rights([theirs, firm.changelog.topic], me).topics
+            assert allowed[theirs] == {"DESCRIBE"}, "seen, and neither read nor changed"
+            assert {"READ", "ALTER_CONFIGS"} <= (allowed[firm.changelog.topic] or set())
+            take(mine)
+    finally:
+        firm.recovery.groups.delete(other)
+        cluster.delete_topics([theirs])
 
 
 @pytest.mark.fault("F57")

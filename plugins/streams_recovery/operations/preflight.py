@@ -51,7 +51,7 @@ from streams_recovery.engine.master import kubernetes_settings, rpc_settings, sp
 from streams_recovery.kafka.application_logs import impatient_logs
 from streams_recovery.operations.bring_down import roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
-from streams_recovery.operations.discovery import attributions, internal_topics
+from streams_recovery.operations.discovery import attributions, internal_topics, other_groups
 from streams_recovery.operations.ownership import refuse_stop
 
 # The kind of what is found about the store.
@@ -65,16 +65,17 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
     # One that may be seen and is in no list has been deleted just now.
     roles = known | {name: TopicRole.INPUT for name in hidden if not _readable(rights.topics[name])}
     facts = _topic_facts(recovery, roles, _described(recovery, roles, rights))
-    topics = [_in_use(recovery, name, role, facts.get(name)) for name, role in sorted(roles.items())]
+    shared = _shared(recovery)
+    topics = [_in_use(recovery, name, role, facts.get(name)) for name, role in sorted(roles.items()) if not (shared and name == probe)]
     policy = recovery.config.backup.consistency
     stops = QuiesceMode.STOP in (mode or recovery.config.quiesce_mode, policy.fallback)
-    needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery))
+    needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery), shared=shared)
     declared = recovery.config.declared(recovery.config.backup.profile, roles)
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
         *recovery.application.preflight(stops=stops),
         *_spark(recovery),
-        *missing([*needs, *unknown, _see_all(recovery)], rights),
+        *missing([*needs, *unknown, _see_all(recovery, blocking=shared and probe in known)], rights),
         *judge.before_backup(recovery.cluster.facts(), facts.values()),
         *_strangers(recovery, rights, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
         *_hanging(recovery, facts.values()),
@@ -120,6 +121,7 @@ def before_restore(
     described = _described(recovery, roles, rights)
     facts = _topic_facts(recovery, roles, described)
     made = {name: image for name, image in images.items() if name in cut or _is_made(image, described.get(name), rights.topics[name])}
+    shared = _shared(recovery)
     saves = saving and any(topic.role.internal for topic in facts.values())
     topics = [
         replace(
@@ -127,11 +129,12 @@ def before_restore(
             made=role.internal or name in made,
         )
         for name, role in sorted(roles.items())
+        if not (shared and name == _probe(recovery))
     ]
     lacking = (
         *recovery.application.preflight(stops=True, wipes=True),
         *_spark(recovery),
-        *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
+        *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery), shared=shared), rights),
         *_handed_over(recovery, manifest),
         *_unattributed(recovery),
         *(_hanging(recovery, facts.values()) if saves else ()),
@@ -386,7 +389,7 @@ def required_for_topics(
     """
     rights = recovery.cluster.rights(made, recovery.application_id)
     topics = [TopicInUse(name=name, role=image.role, archived=False, compacted=False, made=True) for name, image in sorted(made.items())]
-    needs = restore_needs(recovery.application_id, topics, transactional=False)
+    needs = restore_needs(recovery.application_id, topics, transactional=False, shared=_shared(recovery))
     found = (
         *of_store(recovery),
         *(recovery.application.preflight(stops=False, wipes=True) if wipes else ()),
@@ -471,7 +474,16 @@ def _perhaps_compacted(name: str) -> RequiredAcl:
     return RequiredAcl(kind=ResourceKind.TOPIC, name=name, operations=operations, why=why, advised=name, blocking=False)
 
 
-def _see_all(recovery: RecoveryContext) -> RequiredAcl:
+def _shared(recovery: RecoveryContext) -> bool:
+    """True where another application's id begins like this one's, as far as this user sees groups: its topics begin so too."""
+    begun = f"{recovery.application_id}-"
+    return any(group.startswith(begun) for group in other_groups(recovery)) or any(
+        one.claim is not None for one in attributions(recovery).values()
+    )
+
+
+def _see_all(recovery: RecoveryContext, *, blocking: bool) -> RequiredAcl:
+    """``blocking``: no changelog is seen, and each is granted by its name."""
     return RequiredAcl(
         kind=ResourceKind.TOPIC,
         name=_probe(recovery),
@@ -479,7 +491,7 @@ def _see_all(recovery: RecoveryContext) -> RequiredAcl:
         why="to see every internal topic: one that cannot be seen would be missing from the savepoint without a word",
         advised=f"{recovery.application_id}-",
         prefixed=True,
-        blocking=False,
+        blocking=blocking,
     )
 
 

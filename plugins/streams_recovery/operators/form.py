@@ -18,6 +18,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.names import NAME
+from streams_recovery.core.remedies.access import enforce_approvers, enforce_roles
 from streams_recovery.operators.base import savepoints_of
 
 MOMENT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+)$"
@@ -209,13 +210,13 @@ def unenforceable(access: Access) -> ConfigInvalid | None:
     if access.roles is not None and _FAB not in manager:
         return ConfigInvalid(
             f"access.roles: {manager.rpartition('.')[2]} gives no rights on single DAGs",
-            next_step="use the FAB auth manager, or remove access.roles",
+            next_step=str(enforce_roles()),
             auth_manager=manager,
         )
     if access.approval.restricts and everybody_is_admin:
         return ConfigInvalid(
             "access.approvers: everybody is the same administrator here (core.simple_auth_manager_all_admins)",
-            next_step="let users log in, or remove access.approvers and access.approvers_exclude_trigger",
+            next_step=str(enforce_approvers()),
             auth_manager=manager,
         )
     return None

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, warning
-from streams_recovery.core.words import first_names, shell
+from streams_recovery.core.remedies.access import compare_rights, grant
+from streams_recovery.core.remedies.remedy import KafkaTools
+from streams_recovery.core.words import first_names
 
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
 READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"
@@ -21,6 +23,8 @@ READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"
 _IMPLIED = {READ: DESCRIBE, WRITE: DESCRIBE, DELETE: DESCRIBE, ALTER_CONFIGS: DESCRIBE_CONFIGS}
 
 Operations = frozenset[str]
+# What changes nothing, whosever topic it is.
+LOOKING: Operations = frozenset({DESCRIBE, DESCRIBE_CONFIGS})
 # None: the cluster has no authorizer, or does not report permissions.
 Answer = Operations | None
 
@@ -90,21 +94,32 @@ class TopicInUse:
     made: bool = False
 
 
-def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bool, transactional: bool) -> tuple[RequiredAcl, ...]:
-    """Permissions for a savepoint. ``stops``: the application may be stopped for it. ``transactional``: the application is exactly-once."""
+def backup_needs(
+    application_id: str, topics: Iterable[TopicInUse], *, stops: bool, transactional: bool, shared: bool = False
+) -> tuple[RequiredAcl, ...]:
+    """Permissions for a savepoint. ``stops``: the application may be stopped for it. ``transactional``: the application is exactly-once. ``shared``: another
+    application's id begins like this one's, and so do its topics, so rights to read or change are on full names.
+    """
+    why = "to read records, offsets and settings"
     return (
-        *(_topic_need(application_id, topic, _backup_operations(topic), "to read records, offsets and settings") for topic in topics),
+        *(_topic_need(application_id, topic, _backup_operations(topic), why, shared=shared) for topic in topics),
         _group(application_id, {DESCRIBE, READ} if stops else {DESCRIBE}, "to read offsets" + (", and to remove members" if stops else "")),
         *_common(application_id, transactional=stops and transactional),
     )
 
 
-def restore_needs(application_id: str, topics: Iterable[TopicInUse], *, transactional: bool) -> tuple[RequiredAcl, ...]:
-    """Permissions for a restore in place. ``archived`` and ``compacted`` of ``topics`` are for its safety savepoint."""
+def restore_needs(
+    application_id: str, topics: Iterable[TopicInUse], *, transactional: bool, shared: bool = False
+) -> tuple[RequiredAcl, ...]:
+    """Permissions for a restore in place. ``archived`` and ``compacted`` of ``topics`` are for its safety savepoint. ``shared`` is as for a savepoint."""
     return (
         *(
             _topic_need(
-                application_id, topic, _restore_operations(topic), "to make it anew" if topic.made else "to see it and set its offsets"
+                application_id,
+                topic,
+                _restore_operations(topic),
+                "to make it anew" if topic.made else "to see it and set its offsets",
+                shared=shared,
             )
             for topic in topics
         ),
@@ -129,19 +144,8 @@ def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFind
     found = [_finding(needed, operations, rights) for needed, operations in lacking.values()]
     if untold:
         text = f"the cluster does not tell what {rights.principal} may do with {first_names(untold)}"
-        found.append(warning("acl", text, "compare the rights with docs/security.md by hand"))
+        found.append(warning("acl", text, str(compare_rights())))
     return tuple(found)
-
-
-def command(rights: Rights, kind: ResourceKind, names: Iterable[str], operations: Iterable[str], *, prefixed: bool) -> str:
-    """The ``kafka-acls.sh`` command that grants ``operations``. ``admin.properties`` contains the connection of an administrator."""
-    argv = ["kafka-acls.sh", "--bootstrap-server", rights.bootstrap_servers, "--command-config", "admin.properties", "--add"]
-    argv += ["--allow-principal", rights.principal]
-    for operation in sorted(operations):
-        argv += ["--operation", acl_text(operation)]
-    for name in [""] if kind is ResourceKind.CLUSTER else names:
-        argv += [f"--{kind}", name] if name else [f"--{kind}"]
-    return shell(*argv, *(("--resource-pattern-type", "prefixed") if prefixed else ()))
 
 
 def least(operations: Operations) -> Operations:
@@ -159,12 +163,24 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
     names = ["the cluster"] if first.kind is ResourceKind.CLUSTER else [need.name for need in needs]
     reasons = "; ".join(dict.fromkeys(need.why for need in needs))
     advised = dict.fromkeys(need.advised for need in needs)
+    # Whoever sees every group sees each application whose id begins like this one's. To look at such topics does no harm.
+    proven = operations <= LOOKING or DESCRIBE in (rights.cluster or ())
+    remedy = grant(
+        KafkaTools(rights.bootstrap_servers, secured=True),
+        rights.principal,
+        first.kind,
+        advised,
+        map(acl_text, operations),
+        prefixed=first.prefixed,
+        proven=proven,
+    )
+    condition = "" if proven or not first.prefixed else f"; {remedy}"
     what = "" if first.kind is ResourceKind.CLUSTER else f"{first.kind} "
     return PreflightFinding(
         severity=PreflightSeverity.BLOCKING if first.blocking else PreflightSeverity.WARNING,
         kind="acl",
-        text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{first_names(names)} ({reasons})",
-        remedy=command(rights, first.kind, advised, operations, prefixed=first.prefixed),
+        text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{first_names(names)} ({reasons}){condition}",
+        remedy=remedy.commands[0],
         is_command=True,
     )
 
@@ -185,8 +201,8 @@ def _restore_operations(topic: TopicInUse) -> Operations:
     return _backup_operations(topic) | ({READ} if topic.role is TopicRole.INPUT else frozenset())
 
 
-def _topic_need(application_id: str, topic: TopicInUse, operations: Operations, why: str) -> RequiredAcl:
-    internal = topic.role.internal
+def _topic_need(application_id: str, topic: TopicInUse, operations: Operations, why: str, *, shared: bool) -> RequiredAcl:
+    internal = topic.role.internal and not shared
     return RequiredAcl(
         kind=ResourceKind.TOPIC,
         name=topic.name,

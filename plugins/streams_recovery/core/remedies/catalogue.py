@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams_recovery.core.remedies import groups, locks, restores, topics, transactions
+from streams_recovery.core.remedies import access, groups, locks, restores, topics, transactions
 from streams_recovery.core.remedies.remedy import Remedy, RemedyKind
 
-EXAMPLES: Final[tuple[Remedy, ...]] = (*transactions.EXAMPLES, *groups.EXAMPLES, *topics.EXAMPLES, *restores.EXAMPLES, *locks.EXAMPLES)
+EXAMPLES: Final[tuple[Remedy, ...]] = (
+    *transactions.EXAMPLES,
+    *groups.EXAMPLES,
+    *topics.EXAMPLES,
+    *restores.EXAMPLES,
+    *locks.EXAMPLES,
+    *access.EXAMPLES,
+)
 ALL: Final[tuple[RemedyKind, ...]] = tuple(dict.fromkeys(one.kind for one in EXAMPLES))

@@ -27,7 +27,6 @@ from streams_recovery.core.preflight.permissions import (
     TopicInUse,
     acl_text,
     backup_needs,
-    command,
     least,
     missing,
     restore_needs,
@@ -119,6 +118,31 @@ def test_internal_topics_get_one_command_by_their_prefix_and_others_one_by_name(
     assert "app-a-changelog, app-b-changelog, app-c-repartition" in only.text
 
 
+def test_where_another_application_s_id_begins_so_nothing_but_looking_is_granted_by_a_prefix() -> None:
+    asked = {
+        "backup": backup_needs("app", TOPICS, stops=True, transactional=True, shared=True),
+        "restore": restore_needs("app", [replace(topic, made=topic.role.internal) for topic in TOPICS], transactional=True, shared=True),
+    }
+    nothing = rights({}, group=frozenset(), cluster=frozenset(), readable=False, ids=False)
+    for needs in asked.values():
+        commands = [shlex.split(found.remedy) for found in missing(needs, nothing)]
+        prefixed = [words for words in commands if "prefixed" in words]
+        assert [words[words.index("--operation") :] for words in prefixed] == [
+            ["--operation", "Describe", "--transactional-id", "app-", "--resource-pattern-type", "prefixed"]
+        ]
+        named = {words[at + 1] for words in commands for at, word in enumerate(words) if word == "--topic"}
+        assert named == {topic.name for topic in TOPICS}
+
+
+def test_a_prefix_says_what_has_to_be_true_where_nobody_can_see_it() -> None:
+    said = "grant it where no other application's id begins so, which nobody sees without Describe on the cluster"
+    lacking: dict[str, Answer] = {"in": ALL, "table": ALL}
+    assert [said in one.text for one in missing(NEEDS["backup"], rights(lacking, cluster=ALL - {DESCRIBE})) if "app-" in one.remedy] == [
+        True
+    ]
+    assert [said in one.text for one in missing(NEEDS["backup"], rights(lacking))] == [False]
+
+
 def test_an_exact_savepoint_does_not_ask_for_what_it_does_not_use() -> None:
     inputs = {need.name: need.operations for need in NEEDS["backup"] if need.name in ("in", "app-c-repartition")}
     assert inputs == {"in": {DESCRIBE, DESCRIBE_CONFIGS}, "app-c-repartition": {DESCRIBE, DESCRIBE_CONFIGS, READ}}
@@ -137,6 +161,7 @@ def test_not_seeing_other_groups_warns_and_does_not_block() -> None:
     assert blocking.remedy.endswith("--operation DescribeConfigs --cluster")
 
 
+@pytest.mark.remedy("right-unknown")
 def test_rights_a_cluster_keeps_to_itself_are_no_finding_and_no_all_clear() -> None:
     (only,) = missing(NEEDS["backup"], rights(group=None))
     assert only.severity is PreflightSeverity.WARNING
@@ -153,8 +178,8 @@ def test_names_are_quoted_for_a_shell() -> None:
         cluster_readable=True,
         transactional_ids=True,
     )
-    text = command(owner, ResourceKind.TOPIC, ["t"], {READ}, prefixed=False)
-    assert shlex.split(text)[7] == "User:CN=a b,O=x; rm -rf /"
+    (found,) = missing([RequiredAcl(kind=ResourceKind.TOPIC, name="t", operations=frozenset({READ}), why="to read", advised="t")], owner)
+    assert shlex.split(found.remedy)[7] == "User:CN=a b,O=x; rm -rf /"
 
 
 def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:

@@ -20,8 +20,6 @@ PACKAGE = PROJECT / "plugins" / "streams_recovery"
 TOOL = re.compile(
     r"\bkafka-(?:[a-z]+-)*(?:acls|configs|dirs|election|groups|offsets|partitions|records|topics|transactions|versions)\b|\bkafka-[\w-]+\.sh\b"
 )
-# Only until these take theirs from there too.
-NOT_YET = {"core/preflight/permissions.py"}
 TEST = "tests/unit/test_it.py::test_a"
 
 
@@ -40,8 +38,7 @@ def test_commands_of_kafka_s_tools_are_written_in_one_place() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if not path.is_relative_to(PACKAGE / "core" / "remedies")
     }
-    assert {name: lines for name, lines in found.items() if lines and name not in NOT_YET} == {}
-    assert [name for name in NOT_YET if not found[name]] == []
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 @pytest.mark.parametrize(

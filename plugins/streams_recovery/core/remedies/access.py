@@ -1,0 +1,87 @@
+"""Who may do what: rights on a cluster, as Kafka's own tool grants them, and the users of Airflow that a configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
+
+GRANT_NAMES: Final = RemedyKind(
+    id="right-by-name", condition="The cluster says that the user of the connection lacks this right on what the command names."
+)
+GRANT_PREFIX: Final = RemedyKind(
+    id="right-by-prefix",
+    condition="The user lacks this right on internal topics, also on those that are made later, and no other application's id begins like this one's. Where "
+    "one does, a prefix gives no more than the right to look.",
+)
+COMPARE: Final = RemedyKind(id="right-unknown", condition="The cluster does not tell what the user of the connection may do.")
+ROLES: Final = RemedyKind(
+    id="access-roles", condition="`access.roles` is set, and the auth manager of this Airflow gives no rights on single DAGs."
+)
+APPROVERS: Final = RemedyKind(
+    id="access-approvers", condition="`access.approvers` is set, and everybody is the same administrator of this Airflow."
+)
+
+
+def grant(
+    tools: KafkaTools,
+    principal: str,
+    option: str,
+    names: Iterable[str],
+    operations: Iterable[str],
+    *,
+    prefixed: bool = False,
+    proven: bool = True,
+) -> Remedy:
+    """Give a user rights. ``option`` names the kind of resource, ``operations`` are as `kafka-acls.sh` spells them. With ``prefixed`` a name stands for all
+    that begin so; it is ``proven`` where every group of the cluster was seen and none is of another application with such an id, or only looking is allowed.
+    """
+    words = ["--add", "--allow-principal", principal]
+    for operation in sorted(operations):
+        words += ["--operation", operation]
+    for name in names:
+        words += [f"--{option}", name] if name else [f"--{option}"]
+    if not prefixed:
+        return Remedy(kind=GRANT_NAMES, text="grant it", commands=(tools.command(KafkaTool.ACLS, *words),))
+    unseen = (
+        "grant it where no other application's id begins so, which nobody sees without Describe on the cluster; otherwise on full names"
+    )
+    text = "grant it" if proven else unseen
+    return Remedy(kind=GRANT_PREFIX, text=text, commands=(tools.command(KafkaTool.ACLS, *words, "--resource-pattern-type", "prefixed"),))
+
+
+def compare_rights() -> Remedy:
+    """Nothing is known of the rights."""
+    return Remedy(kind=COMPARE, text="compare the rights with docs/security.md by hand")
+
+
+def enforce_roles() -> Remedy:
+    """An Airflow that cannot enforce ``access.roles``."""
+    return Remedy(
+        kind=ROLES,
+        text="use the FAB auth manager. Without access.roles this software restricts nobody: whoever this Airflow lets run DAGs may restore, delete and "
+        "approve here; remove it only if that is meant",
+    )
+
+
+def enforce_approvers() -> Remedy:
+    """An Airflow in which everybody is the same administrator."""
+    return Remedy(
+        kind=APPROVERS,
+        text="let users log in (core.simple_auth_manager_all_admins = False, or another auth manager). Without access.approvers and "
+        "access.approvers_exclude_trigger whoever reaches this Airflow may approve every restore, their own too; remove both only if that is meant",
+    )
+
+
+_TOOLS: Final = KafkaTools("broker:9093", secured=True)
+EXAMPLES: Final = (
+    grant(_TOOLS, "User:backup", "topic", ["orders"], ["Describe", "DescribeConfigs"]),
+    *(
+        grant(_TOOLS, "User:backup", "topic", ["orders-"], ["AlterConfigs", "Read"], prefixed=True, proven=proven)
+        for proven in (True, False)
+    ),
+    compare_rights(),
+    enforce_roles(),
+    enforce_approvers(),
+)
