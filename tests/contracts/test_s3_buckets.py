@@ -244,6 +244,27 @@ def test_all_that_was_there_comes_back_and_nothing_is_deleted_for_it(s3: S3Serve
 
 
 @pytest.mark.fault("F19")
+def test_a_log_that_was_deleted_where_nothing_is_created_over_a_delete_marker_says_what_to_do(s3: S3Server, tmp_path: Path) -> None:
+    """Amazon S3 creates there, this server does not: the lock that bringing back needs is one of what was deleted."""
+    location = s3.bucket("versioned")
+    upload_golden(location, CREDENTIALS)
+    with opened(tmp_path, location, CREDENTIALS) as recovery:
+        recovery.lock.release(recovery.lock.acquire("before", lease_seconds=60, purpose="savepoint"))
+        deleted_and_overwritten(s3, recovery)
+        with pytest.raises(Refused, match="creates nothing where a deleted object was") as caught:
+            maintenance.undelete(recovery, run_id="r", say=lambda _: None)
+        assert "remove the delete markers below golden/locks/" in caught.value.next_step
+        assert recovery.savepoints.ids() == [], "nothing was changed"
+        client = s3.client()
+        listed = client.list_object_versions(Bucket=location.bucket, Prefix=f"{location.prefix}/golden/locks/")
+        for marker in listed["DeleteMarkers"]:
+            client.delete_object(Bucket=location.bucket, Key=marker["Key"], VersionId=marker["VersionId"])
+        maintenance.undelete(recovery, run_id="r", say=lambda _: None)
+        assert recovery.savepoints.ids() == [FIRST, SECOND]
+        assert checked(recovery, "full").good
+
+
+@pytest.mark.fault("F19")
 def test_it_is_refused_where_it_could_not_be_true(s3: S3Server, tmp_path: Path) -> None:
     plain = s3.bucket()
     upload_golden(plain, CREDENTIALS)

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 from embedded import spark_start
-from streams_recovery.core.archive.log import ArchiveEvent
+from streams_recovery.core.archive.log import ArchiveEntry, ArchiveEvent
 from streams_recovery.core.archive.tick import REPLACED_SECONDS
 from streams_recovery.core.errors import LockHeld, Refused
 from streams_recovery.core.jobs.spec import CutBy
@@ -253,6 +253,33 @@ def test_files_that_were_joined_go_an_hour_later_unless_somebody_uses_what_was_t
         poll(lambda: used or not parts & keys(recovery) or None, seconds=10)
         assert parts & keys(recovery) == (parts if used else set())
     assert checked(recovery, "full").good
+
+
+@pytest.mark.fault("F98")
+def test_what_a_restore_was_promised_of_an_archiver_before_stays_when_the_next_one_joins_and_removes_entries(
+    archived: Small, in_session: InSession
+) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    log = archive.archive_log(recovery)
+    with archiving(recovery, in_session) as beside:
+        for _ in range(2):
+            produce(recovery, source, 5)
+            beside.upto(source)
+        promised = archive.keep_files(recovery, "a restore")
+        assert promised is not None
+    # More than an archiver leaves, and the newest asks for what is there: the next one joins and tidies at once.
+    for _ in range(1_001):
+        log.append(ArchiveEntry(event=ArchiveEvent.ASKED, run="asks", at=recovery.clock(), cluster_id=promised.cluster_id))
+    produce(recovery, source, 5)
+    with archiving(recovery, in_session) as beside:
+        beside.once(lambda found: found.answered == "asks")
+        beside.upto(source)
+    assert promised.keys <= archive.archived_files(recovery), "expiry is told of them"
+    assert promised.keys <= keys(recovery)
+    there = archive.archived_behind(recovery, base, upto=promised.number)
+    assert there is not None
+    assert [row["offset"] for row in rows_of(recovery, there.manifest, source)] == list(range(15))
 
 
 def keys(recovery: RecoveryContext) -> set[str]:

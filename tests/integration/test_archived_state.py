@@ -9,9 +9,11 @@ import pytest
 from streams_recovery.core.approval import approval
 from streams_recovery.core.archive.log import Archive
 from streams_recovery.core.archive.state import at_cut
+from streams_recovery.core.archive.tick import REPLACED_SECONDS
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import archive, maintenance, restore
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.archiver import Archiver, archiving, with_archive
@@ -86,6 +88,49 @@ def test_a_cut_has_all_that_was_processed_by_then(archived: Small, in_session: I
     ]
     assert there.committed()[archived.input].offset == 8
     assert [row["key"] for row in rows_of(recovery, there, archived.tail)][-3:] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.fault("F98")
+@pytest.mark.parametrize("used", ["by nobody", "now", "since before a hand-over"])
+def test_unread_records_of_a_cut_that_an_opened_restore_is_promised_stay_when_the_next_cut_has_copied_others(
+    archived: Small, in_session: InSession, used: str
+) -> None:
+    recovery = archived.recovery
+    published(archived)
+    with archiving(recovery, in_session) as beside:
+        work(archived, 1)
+        cut = cut_at(beside, archived).cut
+        assert cut is not None
+        tails = {tail.copied.file.key for tail in cut.tails if tail.copied.file is not None}
+        assert tails
+        if used != "by nobody":
+            assert archive.keep_files(recovery, "a restore") is not None
+        if used != "since before a hand-over":
+            replaced_an_hour_ago(beside, archived, tails, used)
+    if used == "since before a hand-over":
+        with archiving(recovery, in_session) as beside:
+            replaced_an_hour_ago(beside, archived, tails, used)
+    if used != "by nobody":
+        assert tails <= archive.archived_files(recovery), "expiry is told of them"
+
+
+def replaced_an_hour_ago(beside: Archiver, small: Small, tails: set[str], used: str) -> None:
+    """The next cut replaces these, and an hour passes."""
+    work(small, 2)
+    assert not tails & cut_at(beside, small).keys
+    beside.ahead += REPLACED_SECONDS + 1
+    work(small, 3)
+    cut_at(beside, small)
+    work(small, 4)
+    cut_at(beside, small)
+
+    def there() -> set[str]:
+        return tails & {file.key for file in small.recovery.repository.listed(small.recovery.layout.segments)}
+
+    if used == "by nobody":
+        assert poll(lambda: not there() or None, seconds=20, interval=0.2), "nobody needs them any more"
+    else:
+        assert there() == tails
 
 
 @pytest.mark.fault("F6")

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, RepositoryUnavailable
+from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, NotFound, Refused, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.seal import Seal, Standing, Weight
 from streams_recovery.storage.json_object import create_value
@@ -209,6 +209,7 @@ class AppendLog(Generic[T]):
             try:
                 self._create(number, entry, previous)
             except AlreadyExists:
+                self._check_visible(number)
                 taken = number
                 continue
             self._known = number
@@ -216,6 +217,27 @@ class AppendLog(Generic[T]):
         raise RepositoryUnavailable(
             f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix, races=_RACES
         )
+
+    def _check_visible(self, number: int) -> None:
+        """Raise ``Refused`` where what keeps an entry from being created is not there: some servers create nothing over a delete marker. What another writer
+        has created is there at once, and stays for as long as it is the newest.
+        """
+        key = self._key(number)
+        try:
+            self._repository.judged(key, most_bytes=self._most_bytes)
+        except NotFound:
+            if next(self._back(whole=False), 0) > number:
+                # Others have added so many behind it that it was removed.
+                return
+            raise Refused(
+                f"{key} was deleted, and this bucket keeps versions and creates nothing where a deleted object was, so nothing can be added to {self._prefix}",
+                next_step=f"remove the delete markers below {self._prefix} (aws s3api list-object-versions, then delete-object with the version id of each "
+                "marker): its entries are there again, and it goes on behind them",
+                key=key,
+            ) from None
+        except Damaged:
+            # It is there, whatever it is.
+            return
 
     def _place(self, taken: int, *, whole: bool, decides: bool) -> tuple[int, int, str | None]:
         """The place of the next entry: the newest number that counts (0: none), the first free one behind it, and the signature of the newest one. ``taken``
