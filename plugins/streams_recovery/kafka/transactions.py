@@ -14,7 +14,7 @@ from kafka.structs import TopicPartition as PurePartition
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.remedies.remedy import Remedy
-from streams_recovery.core.remedies.transactions import HangingTransaction, end
+from streams_recovery.core.remedies.transactions import HangingTransaction, end, wait
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
@@ -125,6 +125,10 @@ class Transactions(ClusterVerbs):
             open_ids={one.transactional_id for one in known if one.transactional_id is not None},
             unseen={tp.topic for tp in {*held} - {one.tp for one in known}},
         )
+
+    def waiting(self, transactional_ids: Collection[str]) -> Remedy:
+        """What ends transactions that their coordinators have open."""
+        return wait(self._clients.connection.tools, transactional_ids)
 
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """The writers of each partition that its leader remembers. Every partition asked for is in the answer."""

@@ -155,9 +155,10 @@ def await_decided(recovery: Running) -> None:
         poll(lambda: True if not recovery.transactions.undecided(ids) else None, seconds=_TRANSACTION_SECONDS, interval=0.5, what=what)
         is None
     ):
-        left = ", ".join(recovery.transactions.undecided(ids))
+        left = recovery.transactions.undecided(ids)
+        remedy = recovery.transactions.waiting(left)
         raise OffsetsUnstable(
-            f"transactions of {recovery.application_id} are still open: {left}",
-            next_step="their coordinators abort them once transaction.timeout.ms of their producers is over: wait for that, then run again",
+            f"transactions of {recovery.application_id} are still open: {', '.join(left)}",
+            next_step=f"{remedy}. Then run again",
             transactional_ids=left,
-        )
+        ).then(*remedy.commands)

@@ -279,7 +279,10 @@ def fit_in_sync(needs: Mapping[str, tuple[int, int]], *, own: bool, brokers: int
     if own:
         text = f"the savepoint itself has that setting of {first_names(needs)}, so a change of the brokers' does not help: {more}"
         return Remedy(kind=LESS_IN_SYNC, text=text)
-    return Remedy(kind=LESS_IN_SYNC, text=f"lower {IN_SYNC} of the brokers to {copies}, or {more}")
+    lower = (
+        f"lower {IN_SYNC} of the brokers to {in_sync_of(copies)}, which counts for every topic of the cluster without a setting of its own"
+    )
+    return Remedy(kind=LESS_IN_SYNC, text=f"{more}; or {lower}")
 
 
 def save_again(tp: TopicPartition) -> Remedy:

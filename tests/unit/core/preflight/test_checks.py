@@ -178,7 +178,7 @@ def test_more_replicas_in_sync_than_replicas_block_a_restore(where: str) -> None
     manifest = saved(replicas=2, **({"min_insync_replicas": "3"} if where == "the topic" else {}))
     found = restoring(there, manifest, [], IDLE)
     assert kinds(found) == [("min-insync", PreflightSeverity.BLOCKING)]
-    assert ("lower min.insync.replicas of the brokers to 2" in found[0].remedy) == (where == "the brokers")
+    assert ("lower min.insync.replicas of the brokers to 1, which counts for every topic" in found[0].remedy) == (where == "the brokers")
     assert "restore.replication_factor: 3" in found[0].remedy
     more, _ = fewer_replicas(manifest, factor=3, brokers=None)
     assert restoring(there, more, [], IDLE) == ()
