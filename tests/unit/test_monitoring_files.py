@@ -13,6 +13,7 @@ import yaml
 from streams_recovery.core.status import info, run_findings
 from streams_recovery.core.status.facts import judge
 from streams_recovery.core.status.rules import RULES
+from streams_recovery.core.status.situations import SITUATIONS, Situation
 from tests.support.examples.observed import observed
 from tests.support.examples.status_causes import BY_SCHEDULE, CAUSES, LIMITS, WITHOUT_OBJECTIVES
 from tests.support.project import PROJECT
@@ -38,7 +39,35 @@ def test_every_kind_of_finding_has_a_section_and_no_section_is_left_over() -> No
 def test_a_section_says_what_it_means_and_where_to_go_on(kind: str) -> None:
     text = sections()[kind]
     assert re.match(r"\s*(Critical|Warning|Info)\b.*\.", text)
-    assert re.search(r"Runbook: \[.+\]\((runbooks/[a-z-]+\.md|[a-z/-]+\.md)\)", text)
+    linked = re.findall(r"Runbook: \[.+?\]\((.+?)\)", text)
+    assert linked == [SITUATIONS[kind].value], "the page for its own situation"
+
+
+def test_every_kind_of_finding_is_about_one_situation_and_none_is_left_over() -> None:
+    assert sorted(SITUATIONS) == KINDS
+    assert {*SITUATIONS.values()} == {*Situation}
+
+
+def part_of_page(address: str) -> str:
+    """The section that an address leads to, with those below it; the whole page without an anchor."""
+    name, _, anchor = address.partition("#")
+    page = (PROJECT / "docs" / name).read_text()
+    if not anchor:
+        return page
+    heads = [(found.start(), len(found[1]), slug(found[2])) for found in re.finditer(r"^(#+) (.+)$", page, re.MULTILINE)]
+    [(start, depth, _)] = [head for head in heads if head[2] == anchor]
+    return page[start : next((other for other, level, _ in heads if other > start and level <= depth), len(page))]
+
+
+def slug(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("situation", Situation)
+def test_a_page_that_replaces_state_or_stops_producers_is_led_to_in_its_own_situation_only(situation: Situation) -> None:
+    commands = "\n".join(re.findall(r"^```sh\n(.+?)^```", part_of_page(situation.value), re.MULTILINE | re.DOTALL))
+    harms = re.search(r"--replace|\bfailover\b|\bundo\b|\brestore\b.*--approve", commands) is not None
+    assert harms == (situation in {Situation.TOPIC_GONE, Situation.RESTORE_HALF_WAY})
 
 
 @pytest.mark.parametrize("kind", [*CAUSES, *BY_SCHEDULE])

@@ -34,7 +34,7 @@ from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Refused, RepositoryUnavailable
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.forms import reason_field
-from streams_recovery.core.remedies.locks import NOBODY_WORKS, proof_of_death
+from streams_recovery.core.remedies.locks import NO_RUN_LEFT, proof_of_death
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.words import command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
@@ -292,7 +292,7 @@ def unlock(
             held_by = holder if holder is not None and holder.owner == owner else None
             asks, proof = held_by is not None, proof_of_death(owner, None if held_by is None else held_by.place)
         except EntryUnreadable:
-            asks, proof = True, NOBODY_WORKS
+            asks, proof = True, NO_RUN_LEFT
         text = md("Take the {} from {}. Only when this run is dead, which is proven when {}.", which, code(owner), proof)
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the lock": which, "the holder": owner})
         if plan_only:

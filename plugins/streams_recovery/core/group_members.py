@@ -184,7 +184,7 @@ def _static_again(
     same = {process.name: process.count for process in left if process.static_names and process.static_names <= known}
     accounted |= same
     shown = {process.name for process in found}
-    unseen = sum(1 for one in instances if one.joins and one.client_ids and shown.isdisjoint(process_name(told) for told in one.client_ids))
+    unseen = sum(1 for one in instances if one.joins and one.client_ids and shown.isdisjoint(process_name(name) for name in one.client_ids))
     return [process for process in left if process.name not in same], unseen
 
 

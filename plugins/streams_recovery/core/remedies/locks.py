@@ -17,7 +17,7 @@ END_RECORD: Final = RemedyKind(
 )
 
 
-NOBODY_WORKS: Final = "no command works on the application, and no task in Airflow is running, queued or waiting for an approval"
+NO_RUN_LEFT: Final = "no command works on the application, and no task in Airflow is running, queued or waiting for an approval"
 # The machine and the pid of a run that is one process.
 Place = tuple[str, int]
 
@@ -47,7 +47,7 @@ def end_record(name: str, key: str, *, options: tuple[str, ...] = ()) -> Remedy:
     return Remedy(
         kind=END_RECORD,
         text=f"it is taken over when it is older than a lease, after half an hour. To go on sooner make sure that no run works on the application: "
-        f"{NOBODY_WORKS}. Then end this record, and find out who wrote it",
+        f"{NO_RUN_LEFT}. Then end this record, and find out who wrote it",
         commands=(command("unlock", name, key, *options),) if name else (),
     )
 
