@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -24,7 +25,9 @@ from streams_recovery.operations.compatibility import compatibility
 from tests.support.applications.pair import Here
 from tests.support.applications.small import asked
 from tests.support.applications.versioned import Versioned, description
+from tests.support.examples.described import TEXTS
 from tests.support.examples.topologies import saved
+from tests.support.programs.java import STREAMS, command_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 
@@ -182,6 +185,11 @@ def test_every_kind_of_store_and_topic_that_kafka_streams_names_is_read() -> Non
     for before in (None, new):
         found = compare(manifest.application_id, manifest, new, {}, before=before)
         assert (found.findings, found.compared) == ((), {"changelog": len(new.homes), "repartition": 4, "input": 4})
+
+
+def test_the_kept_descriptions_are_those_that_kafka_streams_prints_today() -> None:
+    done = subprocess.run(command_of(STREAMS / "Topologies.java"), capture_output=True, timeout=120, check=True)
+    assert done.stdout.decode() == TEXTS.read_text()
 
 
 @pytest.mark.parametrize(

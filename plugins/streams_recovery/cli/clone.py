@@ -26,7 +26,7 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
-from streams_recovery.cli.look import Before, Lose, Same, Topology
+from streams_recovery.cli.look import AllowDoubt, Before, Lose, Same, Topology
 from streams_recovery.cli.restore import CompareKeys, Delete, Reason, Replace, Safety, carry_out, safeguards
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
@@ -111,6 +111,7 @@ def upgrade(
     before: Before = None,
     lose: Lose = None,
     same: Same = None,
+    allow_doubt: AllowDoubt = False,
     watch: Annotated[str, option(WATCHED_FOR)] = "",
     replace: Replace = False,
     delete: Delete = None,
@@ -130,7 +131,7 @@ def upgrade(
         "--safety": safety is not SafetyPolicy.REQUIRED,
         "--compare-keys": compare_keys,
     }
-    for_place = {"--topology": topology, "--before": before, "--lose": lose, "--same": same, "--watch": watch}
+    for_place = {"--topology": topology, "--before": before, "--lose": lose, "--same": same, "--allow-doubt": allow_doubt, "--watch": watch}
     for wrong in (name for name, value in (given if in_place else for_place).items() if value):
         raise typer.BadParameter(f"it is for an upgrade {'to a clone' if in_place else 'in place'}", param_hint=wrong)
     if in_place:
@@ -139,6 +140,7 @@ def upgrade(
             before=text_of_file(before) if before else "",
             lose=tuple(lose or ()),
             same=tuple(same or ()),
+            allow_doubt=allow_doubt,
             watch=watch,
             reason=why,
         )

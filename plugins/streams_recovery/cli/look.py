@@ -38,7 +38,7 @@ from streams_recovery.core.escaping import Markdown, joined, md
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import Compatibility, CompatibilityVerdict
-from streams_recovery.core.rollout.upgrade import BEFORE, MAY_GO, STAYS_SAME, TOPOLOGY
+from streams_recovery.core.rollout.upgrade import BEFORE, DOUBT_ALLOWED, MAY_GO, STAYS_SAME, TOPOLOGY
 from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRequest, record_cells
 from streams_recovery.core.status.info import ApplicationInfo, info_lines
 from streams_recovery.core.status.report import Severity, StatusFinding
@@ -58,6 +58,7 @@ from streams_recovery.operations.status.notices import advice
 VERDICT_CODES: Final = {
     CompatibilityVerdict.COMPATIBLE: 0,
     CompatibilityVerdict.ORPHANED: 11,
+    CompatibilityVerdict.DOUBT: 15,
     CompatibilityVerdict.RENAME: 12,
     CompatibilityVerdict.LOST: 13,
 }
@@ -66,6 +67,7 @@ Topology = Annotated[Path | None, option(TOPOLOGY, metavar="FILE")]
 Before = Annotated[Path | None, option(BEFORE, metavar="FILE")]
 Lose = Annotated[list[str] | None, option(MAY_GO, metavar="NAME")]
 Same = Annotated[list[str] | None, option(STAYS_SAME, metavar="NAME")]
+AllowDoubt = Annotated[bool, option(DOUBT_ALLOWED)]
 
 
 def info(
@@ -244,13 +246,14 @@ def compatible(
     lose: Lose = None,
     same: Same = None,
     *,
+    allow_doubt: AllowDoubt = False,
     as_json: AsJson = False,
 ) -> None:
     """Say whether a new version of an application can go on with the state of a savepoint. Reads the repository only, so it needs no cluster."""
     with recovery_of(name, configs) as recovery:
         new = described_by_program(recovery) if topology is None else described_in_file(topology)
         old = None if before is None else described_in_file(before)
-        found = compatibility(recovery, new, savepoint=savepoint, before=old).accepting(lose or (), same=same or ())
+        found = compatibility(recovery, new, savepoint=savepoint, before=old).accepting(lose or (), same=same or (), doubt=allow_doubt)
     if as_json:
         print_json({"verdict": found.verdict, "answer": found.answer, **codec.encode(found)})
     else:

@@ -62,6 +62,7 @@ EXIT_CODES: Final = (
     ("12", "`compatible`: stores are to be renamed"),
     ("13", "`compatible`: state is lost"),
     ("14", "`upgrade --in-place`: the new version failed; the message says whether it was taken back"),
+    ("15", "`compatible`: whether a store goes on cannot be told; a person must look (`--allow-doubt`)"),
     ("20 to 29", "`verify`: what is wrong, see docs/command-line.md"),
 )
 

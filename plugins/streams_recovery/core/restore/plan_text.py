@@ -11,6 +11,7 @@ from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.single_topics import OtherReader, SingleTopics
+from streams_recovery.core.rollout.compatibility import CompatibilityFinding, CompatibilityVerdict
 from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.words import first_names, moment, span
 
@@ -213,15 +214,18 @@ def _upgraded(plan: RestorePlan, upgrade: VersionChange) -> list[Markdown]:
 def _findings(upgrade: VersionChange) -> list[Markdown]:
     if not upgrade.findings and not upgrade.not_compared:
         return []
-    rows = [
-        md("| {} | {} | {}{} |", one.subject, one.kind, one.text, md(" **This may go.**") if one.accepted else _EMPTY)
-        for one in upgrade.findings
-    ]
+    rows = [md("| {} | {} | {}{} |", one.subject, one.kind, one.text, _said(one)) for one in upgrade.findings]
     return [
         *([*_table([md("| what | finding | what it means |"), md("|---|---|---|")], rows), _EMPTY] if rows else []),
         *(md("Not compared: {}.", one) for one in upgrade.not_compared),
         *([_EMPTY] if upgrade.not_compared else []),
     ]
+
+
+def _said(one: CompatibilityFinding) -> Markdown:
+    if not one.accepted:
+        return _EMPTY
+    return md(" **A person has looked at this.**") if one.verdict is CompatibilityVerdict.DOUBT else md(" **This may go.**")
 
 
 def _claimed(plan: RestorePlan) -> list[Markdown]:

@@ -17,6 +17,8 @@ from streams_recovery.core.words import first_names
 LOSE: Final = "--lose"
 # The option by which a person says that a store whose name is only a number is still the same.
 SAME: Final = "--same"
+# The option by which a person says that they looked at what the check cannot tell.
+ALLOW_DOUBT: Final = "--allow-doubt"
 WINDOWED: Final = (StoreKind.WINDOW, StoreKind.SESSION)
 
 
@@ -25,6 +27,7 @@ class CompatibilityVerdict(enum.StrEnum):
 
     COMPATIBLE = "compatible"
     ORPHANED = "topics are orphaned"
+    DOUBT = "a person must look"
     RENAME = "rename these stores"
     LOST = "state is lost"
 
@@ -54,6 +57,8 @@ class TopologyDifference(enum.StrEnum):
     UNREAD_LOST = "unread-lost"
     NO_CHANGELOG = "no-changelog"
     LEFT_BEHIND = "left-behind"
+    FEED_UNCLEAR = "feed-unclear"
+    INPUT_UNCLEAR = "input-unclear"
 
 
 # What is wrong stays, whatever a person accepts: the new version does not start, or reads what the changelog has.
@@ -122,12 +127,14 @@ class Compatibility:
         return {
             CompatibilityVerdict.COMPATIBLE: "compatible",
             CompatibilityVerdict.ORPHANED: f"topics are orphaned: {first_names(names)}",
+            CompatibilityVerdict.DOUBT: f"a person must look at {first_names(names)}",
             CompatibilityVerdict.RENAME: f"rename these stores: {first_names(names)}",
             CompatibilityVerdict.LOST: f"state is lost for {first_names(names)}",
         }[self.verdict]
 
-    def accepting(self, names: Collection[str], *, same: Collection[str] = ()) -> Compatibility:
-        """A result where a person has named what may go, and stores with numbered names that are still the ``same``. Raises ``ConfigInvalid`` for a name that
+    def accepting(self, names: Collection[str], *, same: Collection[str] = (), doubt: bool = False) -> Compatibility:
+        """A result where a person has named what may go, and stores with numbered names that are still the ``same``. ``doubt``: a person has looked at
+        what the check cannot tell. Raises ``ConfigInvalid`` for a name that
         nothing is lost of, which is a typing mistake or of another version, and for one whose content would stay and be wrong.
         """
         losable = {found.subject for found in self.findings if found.may_go}
@@ -161,7 +168,8 @@ class Compatibility:
                 replace(
                     found,
                     accepted=(found.may_go and found.subject in names)
-                    or (found.kind is TopologyDifference.NUMBER_REUSED and found.subject in same),
+                    or (found.kind is TopologyDifference.NUMBER_REUSED and found.subject in same)
+                    or (found.verdict is CompatibilityVerdict.DOUBT and doubt),
                 )
                 for found in self.findings
             ),

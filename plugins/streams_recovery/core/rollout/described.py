@@ -26,12 +26,12 @@ _SUBTOPOLOGY: Final = re.compile(r"Sub-topology: (\d{1,9})( for global store \(w
 # Names of processors may have anything in them, brackets too: what is in the last pair belongs to the node.
 _NODE: Final = re.compile(r"(Source|Processor|Sink): (.+) \((topics|stores|topic|extractor class): (.*)\)")
 _GENERATED: Final = re.compile(r"(.*-STATE-STORE-|(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z][A-Z-]*-)(\d{10})(.*)")
-# Processors of the DSL that read a store which another one writes, as Kafka Streams calls them.
-_READERS: Final = re.compile(
-    r"KSTREAM-(LEFT)?JOIN-#|K(STREAM|TABLE)-(JOIN|OUTER)(THIS|OTHER)-#|KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-#"
-)
-# Operators of the DSL behind which records may have another key.
-_CHOOSING_KEYS: Final = re.compile(r"KSTREAM-(KEY-SELECT|MAP|FLATMAP|TRANSFORM|FLATTRANSFORM|PROCESSOR)-#|KTABLE-SELECT-#")
+# Of a pattern what is read here: plain characters, sets of them, choices between plain words, and a few places where anything may stand.
+_PLAIN: Final = r"[A-Za-z0-9_-]|\\\.|\."
+_ANYTHING: Final = re.compile(r"(?:\.|\[[A-Za-z0-9_-]+\])[*+]")
+_READABLE: Final = re.compile(rf"\^?(?:{_PLAIN}|\[[A-Za-z0-9_-]+\][*+]?|\.[*+]|\((?:{_PLAIN})+(?:\|(?:{_PLAIN})+)*\))+\$?")
+_MOST_ANYTHING: Final = 2
+_LONGEST_PATTERN: Final = 500
 _NEXT: Final = "hand over what Topology#describe() prints, whole and as it is: the endpoint GET /topology has it, and System.out.print(topology.describe())"
 
 
@@ -109,17 +109,6 @@ class Subtopology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFront:
-    """The way to a topic that a version writes and reads again: the ``inputs`` of its records, the operators on the way that choose their keys,
-    each as often as it is there, and the processors on the way that a person named, which may do anything.
-    """
-
-    inputs: frozenset[str]
-    choosing: tuple[str, ...]
-    named: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedTopology:
     """A version of an application, as it describes itself."""
 
@@ -151,47 +140,35 @@ class DescribedTopology:
         return frozenset(topic for one in self.subtopologies for node in one.of(NodeKind.SINK) for topic in node.topics)
 
     @property
+    def patterns(self) -> frozenset[str]:
+        """Patterns by which its tasks read topics."""
+        return frozenset(node.pattern for one in self.tasked for node in one.nodes if node.pattern is not None)
+
+    @property
     def has_pattern(self) -> bool:
         """True when some topics are read by a pattern."""
-        return any(one.has_pattern for one in self.tasked)
+        return bool(self.patterns)
 
     def feeds(self, store: str) -> frozenset[frozenset[str]]:
         """For each processor with this store, the topics of the sources above it. The text does not say which of them write to the store."""
         home = self.homes[store]
         return frozenset(home.fed_by(node) for node in home.nodes if store in node.stores)
 
-    def writing_feeds(self, store: str) -> frozenset[frozenset[str]]:
-        """Like ``feeds``, without processors whose name tells that they only read the store."""
-        home = self.homes[store]
-        own = [node for node in home.nodes if store in node.stores]
-        writing = [node for node in own if _READERS.fullmatch(generated_base(node.name) or "") is None]
-        return frozenset(home.fed_by(node) for node in writing or own)
-
-    def front(self, topic: str, between: Collection[str]) -> TopicFront:
-        """The way to a topic. It goes on through topics that are ``between``, such as other repartition topics."""
-        inputs, choosing, named = set[str](), list[str](), set[str]()
-        ahead, seen = [topic], {topic}
-        while ahead:
-            written = ahead.pop()
-            sinks = [(one, node) for one in self.tasked for node in one.of(NodeKind.SINK) if written in node.topics]
-            for node in {(one.number, above.name): above for one, sink in sinks for above in one.above(sink)}.values():
-                base = generated_base(node.name)
-                if node.kind is NodeKind.SOURCE:
-                    more = set(node.topics) & set(between)
-                    inputs.update(set(node.topics) - more)
-                    ahead.extend(more - seen)
-                    seen.update(more)
-                elif node.kind is NodeKind.PROCESSOR and base is None:
-                    named.add(node.name)
-                elif base is not None and _CHOOSING_KEYS.fullmatch(base) is not None:
-                    choosing.append(base)
-        return TopicFront(inputs=frozenset(inputs), choosing=tuple(sorted(choosing)), named=frozenset(named))
-
 
 def generated_base(name: str) -> str | None:
     """A name that Kafka Streams has numbered, without its number, None for a name that a person gave. The number changes with what stands before it."""
     found = _GENERATED.fullmatch(name)
     return None if found is None else f"{found[1]}#{found[3]}"
+
+
+def matched(pattern: str, names: Collection[str]) -> frozenset[str] | None:
+    """The names that a pattern matches whole, None for a pattern that is not simple: one from a text may take for ever, or mean something else in Java."""
+    if len(pattern) > _LONGEST_PATTERN or _READABLE.fullmatch(pattern) is None or len(_ANYTHING.findall(pattern)) > _MOST_ANYTHING:
+        return None
+    try:
+        return frozenset(name for name in names if re.fullmatch(pattern, name) is not None)
+    except re.error:
+        return None
 
 
 def described(data: bytes) -> DescribedTopology:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, store_name
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import (
+    ALLOW_DOUBT,
     SAME,
     WINDOWED,
     Compatibility,
@@ -23,7 +25,8 @@ from streams_recovery.core.rollout.compatibility import (
     TopologyDifference,
     saved_topics,
 )
-from streams_recovery.core.rollout.described import DescribedTopology, Subtopology, TopicFront, generated_base
+from streams_recovery.core.rollout.described import DescribedTopology, Subtopology, generated_base, matched
+from streams_recovery.core.rollout.feeds import FeedChange, FeedGraph, compare_feeds, normal
 from streams_recovery.core.words import first_names
 
 
@@ -38,7 +41,8 @@ def compare(
     """The fate of a savepoint's content under the new version. ``stores`` are those of the configuration of the new version, ``before`` the description of
     the version that the savepoint is of, None where nobody has it.
     """
-    named = {f"{application_id}-{topic}" for topic in new.read} | {f"{application_id}-{store}-changelog" for store in new.homes}
+    texts = [new] if before is None else [new, before]
+    named = {f"{application_id}-{name}" for one in texts for name in (*one.read, *(f"{store}-changelog" for store in one.homes))}
     doubtful = set(manifest.unattributed) - named
     topics = tuple(topic for topic in saved_topics(manifest) if topic.name not in doubtful)
     side = _Comparison(
@@ -69,10 +73,27 @@ class _Comparison:
     configured: Mapping[str, StoreFacts]
     before: DescribedTopology | None
     unclear: list[str] = field(default_factory=list)
+    equal: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
     # -- what both sides have
 
-    @property
+    @cached_property
+    def graph(self) -> FeedGraph:
+        """What feeds the stores of the new version."""
+        return self._graph(self.new)
+
+    @cached_property
+    def old_graph(self) -> FeedGraph | None:
+        """What feeds those of the version before."""
+        return None if self.before is None else self._graph(self.before)
+
+    def _graph(self, topology: DescribedTopology) -> FeedGraph:
+        inputs = [name for name, one in self.saved.items() if one.role is TopicRole.INPUT]
+        return FeedGraph(
+            topology=topology, between=self._internal(topology), matching=cache(lambda pattern: matched(pattern, inputs)), equal=self.equal
+        )
+
+    @cached_property
     def changelogs(self) -> dict[str, SavedTopic]:
         """Changelogs of the savepoint, by store."""
         return {store_name(name, self.application_id): one for name, one in self.saved.items() if one.role is TopicRole.CHANGELOG}
@@ -80,7 +101,7 @@ class _Comparison:
     def facts(self, store: str) -> StoreFacts:
         return self.configured.get(store, StoreFacts())
 
-    @property
+    @cached_property
     def logged(self) -> dict[str, Subtopology]:
         """Stores of the new version that are restored from a changelog of their own."""
         return {name: home for name, home in self.new.homes.items() if self.facts(name).logged and self.facts(name).source is None}
@@ -97,7 +118,7 @@ class _Comparison:
     def _full(self, topic: str) -> str:
         return f"{self.application_id}-{topic}"
 
-    @property
+    @cached_property
     def kept_repartitions(self) -> dict[str, SavedTopic]:
         """Repartition topics of the savepoint, as a description calls them."""
         return {name.removeprefix(f"{self.application_id}-"): one for name, one in self.saved.items() if one.role is TopicRole.REPARTITION}
@@ -105,12 +126,12 @@ class _Comparison:
     def _topic(self, name: str) -> SavedTopic | None:
         return self.saved.get(name) or self.kept_repartitions.get(name)
 
-    @property
+    @cached_property
     def fresh(self) -> frozenset[str]:
         """Repartition topics that only the new version has."""
         return self._internal(self.new) - self.kept_repartitions.keys()
 
-    @property
+    @cached_property
     def gone(self) -> frozenset[str]:
         """Repartition topics that only the savepoint has."""
         return frozenset(self.kept_repartitions) - self.new.read
@@ -229,7 +250,7 @@ class _Comparison:
             return False
         if self.before is None or old not in self.before.homes:
             return True
-        return bool(_normal(self.before.feeds(old)) & _normal(self.new.feeds(new)))
+        return bool(normal(self.before.feeds(old)) & normal(self.new.feeds(new)))
 
     def _same_name(self, store: str, gone: Collection[str], fresh: Collection[str]) -> Iterable[CompatibilityFinding]:
         yield from self._grouping(store)
@@ -249,56 +270,43 @@ class _Comparison:
             )
 
     def _grouping(self, store: str) -> Iterable[CompatibilityFinding]:
-        before = self.before
-        if before is None or store not in before.homes:
-            why = self._regrouped(store)
+        old = self.old_graph
+        if old is None or store not in old.topology.homes:
+            change = FeedChange(lost=self._regrouped(store))
         else:
-            old, new = self._routes(before, store), self._routes(self.new, store)
-            why = self._regrouped_since(store, old, new)
-            yield from _merged(store, old, new) if why is None else ()
-        if why is not None:
+            change = compare_feeds(store, old.feeds(store), self.graph.feeds(store))
+        if change.lost is not None:
             yield CompatibilityFinding(
                 verdict=CompatibilityVerdict.LOST,
                 kind=TopologyDifference.GROUPING_CHANGED,
                 subject=store,
-                text=f"store {store} kept its name, but {why}: what its changelog has is keyed and partitioned as before, and the new version would add to it",
-                remedy="give the store another name, and rebuild the state from the inputs; or group as before",
+                text=f"store {store} kept its name, but {change.lost}: what its changelog has is of the version before, and the new version would add to it",
+                remedy="give the store another name, and rebuild the state from the inputs; or feed and group it as before",
             )
-
-    def _routes(self, topology: DescribedTopology, store: str) -> tuple[_Route, ...]:
-        """The way of records to each processor that may write to a store."""
-        between = self._internal(topology)
-        routes = []
-        for feed in topology.writing_feeds(store):
-            fronts: dict[str, frozenset[TopicFront]] = {}
-            for topic in feed & between:
-                fronts[_base(topic)] = fronts.get(_base(topic), frozenset()) | {topology.front(topic, between)}
-            routes.append(_Route(plain=feed - between, fronts=fronts))
-        return tuple(routes)
-
-    def _regrouped_since(self, store: str, old: Collection[_Route], new: Collection[_Route]) -> str | None:
-        """The reason its input is grouped otherwise than in the version before, None when it is not."""
-        alike = [(was, now) for was in old for now in new if now.goes_on_for(was)]
-        own = _base(self._own(store))
-        if not alike or any(own in one.fronts for one in old) != any(own in one.fronts for one in new):
-            return f"it is fed by {_listed(new)}, and was fed by {_listed(old)}"
-        if len({id(one) for one, _ in alike}) < len(old) or len({id(one) for _, one in alike}) < len(new):
-            self.unclear.append(
-                f"what writes to store {store}: some of the processors that have it are fed by other topics than before, by {_listed(new)} and not by "
-                f"{_listed(old)}"
+            return
+        for why in change.doubts:
+            yield CompatibilityFinding(
+                verdict=CompatibilityVerdict.DOUBT,
+                kind=TopologyDifference.FEED_UNCLEAR,
+                subject=store,
+                text=f"store {store} may be fed otherwise: {why}",
+                remedy=f"compare the two programs there; say {ALLOW_DOUBT} when the store goes on as it is, give it another name when it does not",
             )
-        for was, now in alike:
-            for topic in sorted(was.fronts.keys() & now.fronts.keys()):
-                before, after = ({(front.choosing, front.named) for front in side.fronts[topic]} for side in (was, now))
-                (choosing, named), (chooses, names) = min(before), min(after)
-                if len(before) == len(after) == 1 and named == names and bool(choosing) != bool(chooses):
-                    return f"the key of what goes through {topic} is {'chosen by an operator now' if chooses else 'not chosen by an operator any more'}"
-                if before != after:
-                    self.unclear.append(f"by which key store {store} is grouped: there are other operators in front of {topic} than before")
-        return None
+        for names, kind, text in (
+            (change.come, TopologyDifference.NEW_INPUT, "is fed by {} now too: it has nothing of what was there before the savepoint"),
+            (change.gone, TopologyDifference.INPUT_GONE, "is not fed by {} any more: what it has of it stays"),
+        ):
+            if names:
+                yield CompatibilityFinding(
+                    verdict=CompatibilityVerdict.COMPATIBLE,
+                    kind=kind,
+                    subject=store,
+                    text=f"store {store} {text.format(first_names(names))}",
+                    remedy="rebuild the state from the inputs if that is not meant",
+                )
 
     def _regrouped(self, store: str) -> str | None:
-        feeds = self.new.writing_feeds(store)
+        feeds = frozenset(feed.read for feed in self.graph.feeds(store))
         fresh = {topic for topic in self.fresh if self._moved(topic, self.gone) is None}
         known = self.saved.keys() | self.kept_repartitions.keys()
         # What also comes as it did before is not grouped otherwise: something was merged in.
@@ -351,7 +359,7 @@ class _Comparison:
         if self.before is None or store not in self.before.homes:
             return True
         feeds = self.before.feeds(other) if other in self.before.homes else self.new.feeds(other) if other in self.new.homes else None
-        return feeds is None or bool(_normal(feeds) & _normal(self.new.feeds(store)))
+        return feeds is None or bool(normal(feeds) & normal(self.new.feeds(store)))
 
     # -- partitions
 
@@ -406,7 +414,14 @@ class _Comparison:
     def inputs(self) -> Iterable[CompatibilityFinding]:
         saved = {name for name, one in self.saved.items() if one.role is TopicRole.INPUT}
         read = frozenset().union(*(one.read for one in self.new.subtopologies))
-        for topic in () if self.new.has_pattern else sorted(saved - read):
+        for topic in sorted(saved - read):
+            unread = [pattern for pattern in sorted(self.new.patterns) if matched(pattern, [topic]) is None]
+            if any(matched(pattern, [topic]) for pattern in self.new.patterns) or (unread and self.before is None):
+                continue
+            if unread and self.before is not None:
+                if topic in self.before.read or not self.before.patterns.issuperset(unread):
+                    yield _perhaps_not_read(topic, unread)
+                continue
             yield CompatibilityFinding(
                 verdict=CompatibilityVerdict.ORPHANED,
                 kind=TopologyDifference.INPUT_GONE,
@@ -474,69 +489,11 @@ class _Comparison:
             yield f"whether {first_names(restored)} are still restored from their topics: topology.optimization is not in a description"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Route:
-    """The way of records to a processor: from ``plain`` topics, and through repartition topics, without their numbers, with what stands in front of each."""
-
-    plain: frozenset[str]
-    fronts: Mapping[str, frozenset[TopicFront]]
-
-    @property
-    def ways(self) -> dict[str, frozenset[str]]:
-        """For each input, the topics through which its records come last."""
-        found = {topic: frozenset({topic}) for topic in self.plain}
-        for topic, fronts in self.fronts.items():
-            for name in frozenset().union(*(front.inputs for front in fronts)):
-                found[name] = found.get(name, frozenset()) | {topic}
-        return found
-
-    def goes_on_for(self, before: _Route) -> bool:
-        """True when what comes here now is grouped as what came there: no input that both have takes another way."""
-        old, new = before.ways, self.ways
-        common = old.keys() & new.keys()
-        if not common:
-            # A pattern is an input without a name.
-            return (not old or not new) and (self.plain, self.fronts.keys()) == (before.plain, before.fronts.keys())
-        return all(old[topic] & new[topic] for topic in common)
-
-    def __str__(self) -> str:
-        texts = [first_names(self.plain)] if self.plain else []
-        for topic, fronts in sorted(self.fronts.items()):
-            texts.append(
-                f"{topic} (from {first_names(frozenset().union(*(front.inputs for front in fronts))) or 'what a pattern matches'})"
-            )
-        return ", ".join(texts) or "what a pattern matches"
-
-
-def _merged(store: str, old: Collection[_Route], new: Collection[_Route]) -> Iterable[CompatibilityFinding]:
-    """Inputs that feed a store too now, or do not any more. What the store has of the others stays right."""
-    for sides, kind, text in (
-        ((new, old), TopologyDifference.NEW_INPUT, "is fed by {} now too: it has nothing of what was there before the savepoint"),
-        ((old, new), TopologyDifference.INPUT_GONE, "is not fed by {} any more: what it has of it stays"),
-    ):
-        names = set[str]()
-        for one in sides[0]:
-            others = [other for other in sides[1] if (one.goes_on_for(other) if sides[0] is new else other.goes_on_for(one))]
-            names |= one.ways.keys() - frozenset().union(*(other.ways for other in others)) if others else set()
-        if names:
-            yield CompatibilityFinding(
-                verdict=CompatibilityVerdict.COMPATIBLE,
-                kind=kind,
-                subject=store,
-                text=f"store {store} {text.format(first_names(names))}",
-                remedy="rebuild the state from the inputs if that is not meant",
-            )
-
-
-def _base(name: str) -> str:
-    """A name without the number that Kafka Streams gave it: the number says nothing of how records are grouped."""
-    return generated_base(name) or name
-
-
-def _listed(routes: Collection[_Route]) -> str:
-    return " and by ".join(sorted(map(str, routes))) or "nothing"
-
-
-def _normal(feeds: frozenset[frozenset[str]]) -> frozenset[frozenset[str]]:
-    """Feeds in which a topic that Kafka Streams has numbered is its base: the number says nothing of how records are grouped."""
-    return frozenset(frozenset(map(_base, feed)) for feed in feeds)
+def _perhaps_not_read(topic: str, patterns: Collection[str]) -> CompatibilityFinding:
+    return CompatibilityFinding(
+        verdict=CompatibilityVerdict.DOUBT,
+        kind=TopologyDifference.INPUT_UNCLEAR,
+        subject=topic,
+        text=f"the new version reads {topic} only when a pattern matches it, which is not read here: {first_names(patterns)}",
+        remedy=f"try the pattern with this name; say {ALLOW_DOUBT} when it matches, or when {topic} is not to be read any more",
+    )

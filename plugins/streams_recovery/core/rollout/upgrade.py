@@ -13,6 +13,7 @@ from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import (
+    ALLOW_DOUBT,
     LOSE,
     SAME,
     Compatibility,
@@ -63,6 +64,13 @@ STAYS_SAME: Final = FormField(
     option_help="A store whose name is only a number, and that is still the same. May be given several times.",
     option=SAME.removeprefix("--"),
 )
+DOUBT_ALLOWED: Final = FormField(
+    name="allow_doubt",
+    title="Doubts are looked at",
+    kind=FieldKind.SWITCH,
+    help="A person has compared the two programs where the check cannot tell whether a store goes on. Without it a doubt stops the run.",
+    option_help="Say that a person has looked at each doubt, and the store goes on.",
+)
 WATCHED_FOR: Final = FormField(
     name="watch",
     title="Watch the new version for",
@@ -86,9 +94,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange:
-    """An upgrade in place. ``compared_with`` is the savepoint that the check read before anything was stopped. ``topology`` is the hash of
-    the new version's description. ``new_topics`` are the internal topics that the new version would make and that no savepoint of the old one has: a way back
-    deletes them. ``wipes`` is True where local state is of no use to it. ``roll_back`` is the command that puts the old version there again.
+    """An upgrade in place. Of the ``findings`` those are accepted that a person said may go, or has looked at. ``compared_with`` is the savepoint that the
+    check read before anything was stopped. ``topology`` is the hash of the new version's description. ``new_topics`` are the internal topics that the new
+    version would make and that no savepoint of the old one has: a way back deletes them. ``wipes`` is True where local state is of no use to it.
+    ``roll_back`` is the command that puts the old version there again.
     """
 
     compared_with: str
@@ -107,11 +116,17 @@ class VersionChange:
         return frozenset(one.subject for one in self.findings if one.verdict is not CompatibilityVerdict.COMPATIBLE)
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the check cannot tell, and a person has looked at."""
+        return tuple(one.text for one in self.findings if one.verdict is CompatibilityVerdict.DOUBT)
+
+    @property
     def done(self) -> dict[str, object]:
         """The part that an approval is for: without what is another one after each savepoint, such as whether a topic has records that were not read."""
         return {
             "topology": self.topology,
             "worse": sorted(self.worse),
+            "doubts": sorted(self.doubts),
             "new_topics": list(self.new_topics),
             "wipes": self.wipes,
             "roll_back": list(self.roll_back),
@@ -125,6 +140,14 @@ def version_change(
     """The upgrade of an application whose state is ``manifest`` when the version ``new`` goes on with it; ``found`` is what the check says of the two, with
     what may go. Raises ``Refused`` where more would be lost.
     """
+    if found.verdict is CompatibilityVerdict.DOUBT:
+        doubts = [one.text for one in found.findings if one.verdict is found.verdict]
+        raise Refused(
+            f"whether the new version of {application_id} goes on with its state cannot be told: " + "; ".join(doubts),
+            next_step=f"nothing was changed; compare the two programs there, and say that you have ({ALLOW_DOUBT}); the command compatible shows everything",
+            verdict=found.verdict.value,
+            findings=doubts,
+        )
     if found.verdict in (CompatibilityVerdict.RENAME, CompatibilityVerdict.LOST):
         lost = [one for one in found.findings if one.verdict is found.verdict and not one.accepted]
         raise Refused(
@@ -154,7 +177,8 @@ def check_worse(approved: VersionChange, now: VersionChange) -> None:
     """Raise ``Refused`` where the state that the old version has left, once it is down, would fare worse under the new one than was approved: a repartition
     topic that goes may have got records since.
     """
-    worse = [one for one in now.findings if one.subject in now.worse - approved.worse]
+    doubts = set(now.doubts) - set(approved.doubts)
+    worse = [one for one in now.findings if one.subject in now.worse - approved.worse or one.text in doubts]
     if worse:
         raise Refused(
             f"the state is another one than was compared: {'; '.join(one.text for one in worse)}",

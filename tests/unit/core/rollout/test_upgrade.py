@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.rollout.compatibility import CompatibilityVerdict, TopologyDifference
+from streams_recovery.core.rollout.compatibility import ALLOW_DOUBT, CompatibilityVerdict, TopologyDifference
 from streams_recovery.core.rollout.topology_comparison import compare
 from streams_recovery.core.rollout.upgrade import VersionChange, Watch, Watched, WatchLook, check_worse, version_change, watched_for
 from tests.support.examples.topologies import APPLICATION, counting, processor, regrouping, saved, source, topology
@@ -134,6 +134,25 @@ def test_what_would_be_lost_is_refused_unless_it_may_go() -> None:
     assert change("renamed", lose=("totals",)).new_topics == (f"{APPLICATION}-sums-changelog",)
     with pytest.raises(Refused, match="state is lost for totals"):
         change("regrouped")
+
+
+def test_a_doubt_stops_an_upgrade_until_a_person_has_looked_and_the_approval_is_for_exactly_that_doubt() -> None:
+    manifest, before = saved({"totals": 2}, inputs={"in": 2, "clicks": 2}), counting("totals")
+
+    def with_reader(name: str, *, doubt: bool) -> VersionChange:
+        nodes = [*before.subtopologies[0].nodes, source("other", "clicks"), processor(name, "other", "totals")]
+        found = compare(APPLICATION, manifest, topology(nodes), {}, before=before).accepting((), doubt=doubt)
+        return version_change(APPLICATION, manifest, topology(nodes), found, roll_back=BACK, watch=LIMITS)
+
+    with pytest.raises(Refused, match="cannot be told") as refused:
+        with_reader("enrich", doubt=False)
+    assert ALLOW_DOUBT in refused.value.next_step
+    looked = with_reader("enrich", doubt=True)
+    assert looked.done["doubts"] == [looked.findings[0].text]
+    assert looked.findings[0].accepted
+    check_worse(looked, with_reader("enrich", doubt=True))
+    with pytest.raises(Refused, match="another one than was compared"):
+        check_worse(looked, with_reader("count-too", doubt=True))
 
 
 def test_local_state_goes_where_subtopologies_have_other_numbers() -> None:

@@ -12,6 +12,7 @@ from streams_recovery.core.restore.request import REASON
 from streams_recovery.core.rollout.described import DescribedTopology, described
 from streams_recovery.core.rollout.upgrade import (
     BEFORE,
+    DOUBT_ALLOWED,
     MAY_GO,
     STAYS_SAME,
     TOPOLOGY,
@@ -31,17 +32,19 @@ from streams_recovery.operations.restore.strategies.strategy import RestoreStrat
 class UpgradeInPlace(RestoreStrategy):
     """Deploy another version, and let it go on with the state that is there. ``topology`` is its description and ``before`` that of the version that runs, as
     texts; without a ``topology`` the configured program prints it. ``lose`` are stores and topics whose content may go, ``same`` stores with numbered names
-    that are still the same. ``watch`` is how long the new version is watched, a duration, empty for the configured one.
+    that are still the same; ``allow_doubt`` says that a person has looked at what the check cannot tell. ``watch`` is how long the new version is watched, a
+    duration, empty for the configured one.
     """
 
     KIND: ClassVar = "upgrade"
     DAG: ClassVar = "streams_upgrade"
     COMMAND: ClassVar = "upgrade"
-    FORM: ClassVar = (TOPOLOGY, BEFORE, MAY_GO, STAYS_SAME, WATCHED_FOR, REASON)
+    FORM: ClassVar = (TOPOLOGY, BEFORE, MAY_GO, STAYS_SAME, DOUBT_ALLOWED, WATCHED_FOR, REASON)
     topology: str = ""
     before: str = ""
     lose: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
+    allow_doubt: bool = False
     watch: str = ""
 
     def resolve(self, recovery: RecoveryContext) -> UpgradeSource:
@@ -77,7 +80,7 @@ class UpgradeInPlace(RestoreStrategy):
             recovery.application_id,
             manifest,
             new,
-            found.accepting(lose, same=same),
+            found.accepting(lose, same=same, doubt=self.allow_doubt),
             roll_back=deploy.roll_back,
             watch=Watch(
                 seconds=watched_for(self.watch or deploy.watch),
