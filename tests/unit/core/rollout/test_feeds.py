@@ -84,6 +84,7 @@ def wrong(old: str, new: str) -> set[str]:
     return {one.subject for one in judged(old, new).findings if one.kind is TopologyDifference.GROUPING_CHANGED}
 
 
+@pytest.mark.fault("F110")
 @pytest.mark.parametrize(("old", "new", "stores"), WRONG)
 def test_a_store_that_is_fed_otherwise_is_lost_whatever_kept_its_name(old: str, new: str, stores: str) -> None:
     found = judged(old, new)
