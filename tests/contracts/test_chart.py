@@ -234,10 +234,19 @@ def test_the_rights_over_pods_are_those_that_the_configuration_needs_where_they_
 
 
 def test_the_network_lets_in_executors_and_nothing_else(program: Path) -> None:
-    (policy,) = [one["spec"] for one in rendered(program, CASES["network"]) if one["kind"] == "NetworkPolicy"]
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    documents = rendered(program, CASES["network"])
+    policy, executors = [one["spec"] for one in documents if one["kind"] == "NetworkPolicy"]
+    for one in (policy, executors):
+        assert one["policyTypes"] == ["Ingress", "Egress"]
+        assert one["egress"][-1] == CASES["network"]["networkPolicy"]["egress"][0]
     assert [port["port"] for port in policy["ingress"][0]["ports"]] == [7078, 7079]
-    assert policy["egress"][1] == CASES["network"]["networkPolicy"]["egress"][0]
+    # Executors: from and to jobs and each other, and nobody else's executors.
+    own = yaml.safe_load((CHART / "files" / "executor-pod.yaml").read_text())["metadata"]["labels"]
+    jobs = policy["podSelector"]
+    assert executors["podSelector"] == {"matchLabels": own}
+    assert [peer["podSelector"] for peer in executors["ingress"][0]["from"]] == [jobs, {"matchLabels": own}]
+    assert [port["port"] for port in executors["egress"][1]["ports"]] == [7078, 7079]
+    assert executors["egress"][1]["to"] == [{"podSelector": jobs}]
     alone = {**CASES["network"], "spark": {"master": "local[2]"}}
     (policy,) = [one["spec"] for one in rendered(program, alone) if one["kind"] == "NetworkPolicy"]
     assert policy["ingress"] == []

@@ -40,6 +40,8 @@ _REJECTIONS: Final = frozenset(
         "UnexpectedPredicateFailureType",
     }
 )
+# Volumes that are made with a pod and go with it. The claim of an ephemeral one has the pod as its owner, and a later pod takes none that another one owns.
+_OF_THE_POD: Final = ("emptyDir", "ephemeral")
 # Volumes that are files of Kubernetes': an application keeps nothing in them.
 _FILES: Final = frozenset({"configMap", "downwardAPI", "image", "projected", "secret"})
 
@@ -354,13 +356,21 @@ def state_volume(
     kind = _kind_of(mount["name"], workload)
     if kind == "claim template":
         return _on_claim("templates", mount["name"], mount, workload)
-    if kind == "emptyDir":
+    if mount.get("readOnly"):
+        raise ConfigInvalid(
+            f"volume {mount['name']} of {workload.name} is mounted read-only at {mount['mountPath']}: no application has its state in {state_directory} there",
+            next_step="set runs.kubernetes.state_directory to state.dir of the program",
+            volume=mount["name"],
+            kind=kind,
+        )
+    if kind in _OF_THE_POD:
         return StateVolume(lasting="pod", name=mount["name"], mount=mount)
     volume = _volume(mount["name"], workload)
     if kind == "persistentVolumeClaim":
         return _on_claim("claim", volume["persistentVolumeClaim"]["claimName"], mount, workload)
+    inline = ": whether it goes with its pod only its driver knows" if kind == "csi" else ""
     raise ConfigInvalid(
-        f"the state of {workload.name} in {state_directory} lies on a volume of the kind {kind}, which cannot be wiped from here",
+        f"the state of {workload.name} in {state_directory} lies on a volume of the kind {kind}, which cannot be wiped from here{inline}",
         next_step="keep state in an emptyDir or on a PersistentVolumeClaim",
         volume=volume["name"],
         kind=kind,
@@ -378,7 +388,7 @@ def _kind_of(name: str, workload: Workload) -> str:
 
 def _require_no_state(mount: Mapping[str, Any], directory: PurePosixPath, workload: Workload, without_state: Collection[str]) -> None:
     name, place, kind = mount["name"], PurePosixPath(mount["mountPath"]), _kind_of(mount["name"], workload)
-    if kind in _FILES or kind == "emptyDir" or directory.is_relative_to(place):
+    if kind in (*_FILES, *_OF_THE_POD) or directory.is_relative_to(place):
         # It goes with the pod, or an inner mount hides it.
         return
     if place.is_relative_to(directory):
@@ -388,7 +398,8 @@ def _require_no_state(mount: Mapping[str, Any], directory: PurePosixPath, worklo
             volume=name,
             kind=kind,
         )
-    if name not in without_state:
+    # What it cannot write to has none of its state, wherever a link leads.
+    if name not in without_state and not mount.get("readOnly"):
         raise ConfigInvalid(
             f"volume {name} of {workload.name} outlives its pods and is mounted at {place}; a link in the image may lead there from {directory}",
             next_step=f"write {name} in runs.kubernetes.volumes_without_state if no state lies on it, or else the path below {place} in state_directory",

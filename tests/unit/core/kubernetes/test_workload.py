@@ -283,7 +283,25 @@ def test_the_innermost_mount_counts() -> None:
     assert volume(workload(mounts, volumes)) == ("claim", "shared")
 
 
-@pytest.mark.parametrize("kind", ["hostPath", "nfs", "csi", "ephemeral"])
+@pytest.mark.fault("F101")
+def test_a_volume_that_is_mounted_read_only_has_no_state() -> None:
+    claim = {"persistentVolumeClaim": {"claimName": "shared"}}
+    with pytest.raises(ConfigInvalid, match=r"mounted read-only at /data: "):
+        volume(workload([MOUNT | {"readOnly": True}], [{"name": "state", **claim}]))
+    beside = {"name": "rules", "mountPath": "/rules", "readOnly": True}
+    volumes = [{"name": "state", "emptyDir": {}}, {"name": "rules", **claim}]
+    assert volume(workload([MOUNT, beside], volumes)) == ("pod", "state")
+    with pytest.raises(ConfigInvalid, match="inside the state"):
+        volume(workload([MOUNT, beside | {"mountPath": "/data/state/orders/0_1"}], volumes))
+
+
+def test_an_ephemeral_volume_is_gone_with_its_pod_and_of_an_inline_one_only_the_driver_knows() -> None:
+    assert volume(workload([MOUNT], [{"name": "state", "ephemeral": {"volumeClaimTemplate": {}}}])) == ("pod", "state")
+    with pytest.raises(ConfigInvalid, match="only its driver knows"):
+        volume(workload([MOUNT], [{"name": "state", "csi": {}}]))
+
+
+@pytest.mark.parametrize("kind", ["hostPath", "nfs", "csi"])
 def test_any_other_volume_is_refused_by_its_kind(kind: str) -> None:
     with pytest.raises(ConfigInvalid, match=kind) as caught:
         volume(workload([MOUNT], [{"name": "state", kind: {}}]))
