@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -177,7 +178,7 @@ class DockerComposeApplication:
             return standing(name, InstanceState.GONE, "no container", clean=False, stopped_here=False)
         state, where = found["State"], f"container {found['Id'][:12]}"
         if state["Status"] in _ALIVE:
-            return standing(name, InstanceState.RUNNING, f"{where} {state['Status']}")
+            return replace(standing(name, InstanceState.RUNNING, f"{where} {state['Status']}"), restarts=found.get("RestartCount") or 0)
         if state["Status"] not in _GONE:
             return standing(name, InstanceState.UNKNOWN, f"{where} in a state this version does not know: {state['Status']}")
         run = _run_of(found)

@@ -47,7 +47,8 @@ class InstanceStatus:
     its last run to end, False where that is on record and nobody did, None where nobody keeps such a record. ``client_ids`` are the names of its Kafka Streams
     or of their consumers, ``host`` is the address that the brokers see it at: by them the members of the group are known to be its own. Empty when it does not
     tell. ``program_runs`` is False for one that may come at any moment and whose program does not run now: no member of the group is its own, but those that
-    an earlier run has left at ``host``, an address that nothing else has.
+    an earlier run has left at ``host``, an address that nothing else has. ``restarts`` is how often whoever keeps it running has started its program again
+    after an end that nobody here asked for; 0 where nobody counts.
     """
 
     name: str
@@ -63,6 +64,7 @@ class InstanceStatus:
     client_ids: tuple[str, ...] = ()
     host: str = ""
     program_runs: bool = True
+    restarts: int = 0
 
 
 def standing(

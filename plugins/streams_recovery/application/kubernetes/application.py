@@ -284,7 +284,7 @@ def looks(
     workload: Workload, pods: Mapping[str, Pod], record: StopRecord | None, configured: int | None, node_of: NodeOf, now: datetime
 ) -> dict[str, InstanceStatus]:
     """Every instance that is meant to exist, by its name: those with a pod, those that are wanted, and at zero those that were stopped."""
-    found = {name: _with_pod(name, pod, node_of, now) for name, pod in pods.items()}
+    found = {name: replace(_with_pod(name, pod, node_of, now), restarts=pod.restarts) for name, pod in pods.items()}
     if workload.replicas:
         missing = max(0, workload.replicas - len(pods))
         names = [name for name in slot_names(workload.name.name, workload.replicas + len(pods), workload.first) if name not in found]

@@ -115,7 +115,8 @@ class Pod:
     ``container`` is the id of that container: a pod that starts its container again has another one, empty before the first.
     ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
     ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has asked it to end. ``grace`` is that period in seconds.
-    ``host_network``: its address is that of its node. ``revision`` is the template of a StatefulSet that it was made of.
+    ``host_network``: its address is that of its node. ``revision`` is the template of a StatefulSet that it was made of, ``restarts`` how
+    often its kubelet has started the application's container again.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Pod:
     rejected: bool = False
     host_network: bool = False
     revision: str = ""
+    restarts: int = 0
 
     @property
     def active(self) -> bool:
@@ -275,6 +277,7 @@ def pod_of(found: Mapping[str, Any], container: str) -> Pod:
         rejected=_is_rejected(status),
         host_network=bool(spec.get("hostNetwork")),
         revision=(metadata.get("labels") or {}).get("controller-revision-hash") or "",
+        restarts=shown.get(container, {}).get("restartCount") or 0,
     )
 
 

@@ -210,6 +210,19 @@ class WatchLook:
     committed: Mapping[str, int]
 
 
+class Restarts:
+    """Programs that ended and were started again between two looks, by what counts that: a look in between would have seen no instance that is gone."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str], int] = {}
+
+    def more(self, counts: Mapping[tuple[str, str], int]) -> frozenset[tuple[str, str]]:
+        """The instances, by name and host, that were started again since they were first seen there. What a new pod at another address counts begins anew."""
+        for instance, count in counts.items():
+            self._first[instance] = min(count, self._first.get(instance, count))
+        return frozenset(instance for instance, count in counts.items() if count > self._first[instance])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
     """Result of the looks so far. ``free_at`` and ``near_at`` are when all instances were last at work, and when it was last not too far behind;
@@ -252,6 +265,10 @@ class Watched:
         waited = at - self.free_at
         failure = f"nobody could be asked for {waited:.0f} s: {why}" if waited >= watch.patience else None
         return replace(self, seconds=at, failure=self.failure or failure)
+
+    def without_an_end(self) -> Watched:
+        """With the failure that it is when the time for looks was over before there was anything that could be judged."""
+        return replace(self, failure=self.failure or f"no look of {self.looks} found every instance at work at the end of the watch")
 
     def over(self, watch: Watch) -> bool:
         """True when nothing more is to be seen: it failed, or the time is over and no instance is at other work."""

@@ -19,7 +19,7 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.request import Safeguards
-from streams_recovery.core.rollout.upgrade import VersionChange, Watch, Watched, WatchLook, check_worse
+from streams_recovery.core.rollout.upgrade import Restarts, VersionChange, Watch, Watched, WatchLook, check_worse
 from streams_recovery.core.waiting import poll
 from streams_recovery.core.words import command
 from streams_recovery.operations import quiesce_record
@@ -92,13 +92,13 @@ def watch(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched:
 
 def _looked_at(recovery: RecoveryContext, limits: Watch) -> Watched:
     """Look for as long as there is something to see, and return what was seen."""
-    began, lag, found = time.monotonic(), RecordLag(recovery), Watched()
+    began, lag, restarts, found = time.monotonic(), RecordLag(recovery), Restarts(), Watched()
 
     def look() -> Watched | None:
         nonlocal found
         at = time.monotonic() - began
         try:
-            found = found.after(_look(recovery, lag, at), limits)
+            found = found.after(_look(recovery, lag, restarts, at), limits)
         except TransientError as error:
             found = found.unanswered(at, error.reason, limits)
         return found if found.over(limits) else None
@@ -111,7 +111,7 @@ def _looked_at(recovery: RecoveryContext, limits: Watch) -> Watched:
         what=f"the new version of {recovery.application_id}, watched for {limits.seconds:.0f} s",
         message=lambda: f"{found.behind:,} records left",
     )
-    return found if seen is None else seen
+    return found.without_an_end() if seen is None else seen
 
 
 def _failed(recovery: RecoveryContext, ticket: RestoreTicket, why: str, **facts: object) -> VersionFailed:
@@ -142,7 +142,7 @@ def _watched(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched | None
         return None
 
 
-def _look(recovery: RecoveryContext, lag: RecordLag, at: float) -> WatchLook:
+def _look(recovery: RecoveryContext, lag: RecordLag, restarts: Restarts, at: float) -> WatchLook:
     """Committed offsets are read before the ends: what came in between is not taken for lag that nobody works on. An input without an offset may begin at its
     end, so nobody can say how much of it is left.
     """
@@ -151,7 +151,12 @@ def _look(recovery: RecoveryContext, lag: RecordLag, at: float) -> WatchLook:
     ends = recovery.cluster.last_stable_offsets(list(committed)) if committed else {}
     left = lag.look(ends, committed)
     statuses = recovery.application.status()
-    ended = [one for one in statuses if one.state is InstanceState.GONE or one.streams_state in quiesce_record.ENDING]
+    again = restarts.more({(one.name, one.host): one.restarts for one in statuses})
+    ended = [
+        one
+        for one in statuses
+        if one.state is InstanceState.GONE or one.streams_state in quiesce_record.ENDING or (one.name, one.host) in again
+    ]
     busy = [one for one in statuses if one not in ended and one.streams_state != "RUNNING"]
     behind, offsets = Counter[str](), Counter[str]()
     for tp, known in committed.items():

@@ -360,6 +360,14 @@ def test_an_update_that_its_owner_holds_is_one_with_pods_of_an_older_template(
     assert bool(held_update(workload, pods)) is held
 
 
+@pytest.mark.fault("F111")
+def test_a_pod_says_how_often_its_own_container_was_started_again() -> None:
+    counted = [{"name": name, "state": {}, "restartCount": count} for name, count in (("app", 2), ("proxy", 7))]
+    one = labelled("orders-0", "new")
+    assert pod_of({**one, "status": {"containerStatuses": counted}}, "app").restarts == 2
+    assert pod_of(one, "app").restarts == 0
+
+
 def labelled(name: str, revision: str) -> dict[str, Any]:
     labels = {"controller-revision-hash": revision}
     return {"metadata": {"name": name, "uid": f"uid-{name}", "labels": labels}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}

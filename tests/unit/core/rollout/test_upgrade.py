@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.rollout.compatibility import ALLOW_DOUBT, CompatibilityVerdict, TopologyDifference
 from streams_recovery.core.rollout.topology_comparison import compare
-from streams_recovery.core.rollout.upgrade import VersionChange, Watch, Watched, WatchLook, check_worse, version_change, watched_for
+from streams_recovery.core.rollout.upgrade import (
+    Restarts,
+    VersionChange,
+    Watch,
+    Watched,
+    WatchLook,
+    check_worse,
+    version_change,
+    watched_for,
+)
 from tests.support.examples.topologies import APPLICATION, counting, processor, regrouping, saved, source, topology
 
 LIMITS = Watch(seconds=60, max_lag=100, patience=20)
@@ -76,6 +85,25 @@ def test_when_nobody_can_be_asked_a_topic_that_stands_still_is_not_forgotten() -
     assert (stuck.failure, stuck.over(LIMITS)) == (None, False)
     assert "3 records of in are left" in (stuck.after(look(20, behind=3), LIMITS).failure or "")
     assert "nobody could be asked for 20 s: no broker answered" in (stuck.unanswered(30, "no broker answered", LIMITS).failure or "")
+
+
+@pytest.mark.fault("F111")
+def test_a_program_that_ended_and_runs_again_by_the_next_look_is_seen_by_what_counts_that() -> None:
+    one, two = ("orders-0", "10.0.0.1"), ("orders-1", "10.0.0.2")
+    known = Restarts()
+    assert known.more({one: 2, two: 0}) == frozenset(), "what was before the watch is not its business"
+    assert known.more({one: 2, two: 0}) == frozenset()
+    assert known.more({one: 2, two: 1}) == {two}
+    assert known.more({one: 2, two: 1}) == {two}
+    evicted = ("orders-0", "10.0.0.3")
+    assert known.more({evicted: 0, two: 0}) == frozenset(), "a pod in the place of one that was evicted counts anew"
+    assert known.more({evicted: 1}) == {evicted}
+
+
+def test_a_watch_whose_time_was_over_before_anything_could_be_judged_is_no_success() -> None:
+    assert "no look of 1" in (seen(look(0, busy=("one REBALANCING",))).without_an_end().failure or "")
+    failed = seen(look(0, ended=("one",)))
+    assert failed.without_an_end() == failed
 
 
 def test_the_watch_is_over_when_its_time_is_and_all_are_at_work() -> None:
