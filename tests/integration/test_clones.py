@@ -59,7 +59,7 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
             rollout.plan_cutover(old, clone, request(CUT_OVER, max_lag=1))
         assert (caught.value.facts["lag"], caught.value.facts["max_lag"]) == ({name: 2}, 1)
 
-    report = switched(cloned, request(CUT_OVER))
+    first = report = switched(cloned, request(CUT_OVER))
     assert (report.again, report.records_again, report.live) == ({name: 2}, 2, cloned.clone_id)
     assert report.tail == {cloned.tail: 3}, "what the clone had on its way goes to the real outputs as well"
     assert report.offsets == {old.application_id: {name: 7}, cloned.clone_id: {name: 5}}
@@ -78,6 +78,9 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
         clone.application.start()
         assert (cloned.started_with("next"), clone.config.topics.outputs) == (own, (own,))
         assert rollout.plan_cutover(old, clone, request(CUT_OVER)).again == {}
+        with pytest.raises(Refused, match="another run has since"):
+            open_switch(old, clone, request(CUT_OVER), run=first.run)
+    assert free(cloned)
 
 
 @pytest.mark.deep

@@ -20,6 +20,7 @@ from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.rollout import CutoverStep
+from streams_recovery.operations.rollout.cutover import append_role
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.pair import Both, Here, free, request, roles, switched
 from tests.support.applications.restore_steps import opened
@@ -104,6 +105,13 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
     assert roles(both) == (Role.LIVE, Role.STANDBY)
     assert free(both)
+    # The entry that the upgrade did not come to, by somebody else.
+    last = old.ownership.last()
+    assert last is not None
+    with both.clone() as clone:
+        append_role(clone, old, last.run, Role.LIVE)
+    with both.clone() as clone:
+        assert clone.config.topics.outputs == (both.own,)
 
 
 @pytest.mark.fault("F3")

@@ -53,6 +53,11 @@ def ownership_log(repository: Repository, layout: Layout) -> AppendLog[Ownership
     return AppendLog(repository, layout.ownership, OwnershipEntry, restricts=lambda entry: entry.role is Role.RETIRED)
 
 
+def entries_of(log: AppendLog[OwnershipEntry]) -> list[OwnershipEntry]:
+    """What such a log has, oldest first. An entry that cannot be read is passed over."""
+    return list(log.readable_back(whole=False))[::-1]
+
+
 def _related(one: ApplicationConfig, other: ApplicationConfig) -> bool:
     """True when one of the two is configured as a clone of the other, or both write the same outputs."""
     clones = (one.clone is not None and one.clone.of == other.name) or (other.clone is not None and other.clone.of == one.name)
@@ -90,11 +95,11 @@ def _family(config: ApplicationConfig, applications: Mapping[str, ApplicationCon
 
 def agreed_by_logs(config: ApplicationConfig, repository: Repository, applications: Mapping[str, ApplicationConfig]) -> tuple[str, Agreed]:
     """What a clone is by its log and that of the application it is a clone of, with the id of that one. An entry that cannot be read is passed over."""
-    own = list(ownership_log(repository, Layout(config.application.id)).readable_back(whole=False))[::-1]
+    own = entries_of(ownership_log(repository, Layout(config.application.id)))
     of = applications.get(config.clone.of) if config.clone is not None else None
     named = next((entry.other for entry in own if entry.role is Role.LIVE), "")
     other = of.application.id if of is not None else named if is_name(named) else ""
-    theirs = list(ownership_log(repository, Layout(other)).readable_back(whole=False))[::-1] if other and own else []
+    theirs = entries_of(ownership_log(repository, Layout(other))) if other and own else []
     return other, agreed(own, theirs, application_id=config.application.id, of=other)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
@@ -90,6 +90,24 @@ def agreed(own: Iterable[OwnershipEntry], theirs: Iterable[OwnershipEntry], *, a
         if answer is not None and answer.role is _ANSWERS.get(entry.role):
             return Agreed(role=entry.role, theirs=answer)
     return Agreed(role=Role.STANDBY, theirs=None)
+
+
+def unanswered(own: Iterable[OwnershipEntry], theirs: Iterable[OwnershipEntry], *, application_id: str, of: str) -> tuple[str, ...]:
+    """Runs that retired the application ``of`` in favour of this clone and have no entry in the clone's own log: whoever adds that one makes the clone live."""
+    mine = _by_run(own, of)
+    return tuple(run for run, entry in _by_run(theirs, application_id).items() if entry.role is Role.RETIRED and run not in mine)
+
+
+def would_count(
+    run: str, role: Role, own: Iterable[OwnershipEntry], theirs: Iterable[OwnershipEntry], *, application_id: str, of: str
+) -> bool:
+    """True when both entries of this run would make the clone ``role``. Not once the run has transferred outputs that another one has transferred since, or was
+    taken back.
+    """
+    entry = OwnershipEntry(role=role, other=of, run=run, at=0, offsets={}, again={}, tail={})
+    answer = replace(entry, role=_ANSWERS[role], other=application_id)
+    found = agreed([*own, entry], [*theirs, answer], application_id=application_id, of=of)
+    return found.role is role and found.theirs is not None and found.theirs.run == run
 
 
 def _by_run(entries: Iterable[OwnershipEntry], other: str) -> dict[str, OwnershipEntry]:

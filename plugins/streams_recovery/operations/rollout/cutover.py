@@ -13,13 +13,14 @@ from contextlib import ExitStack
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, NotExact, Refused
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, agreed, unanswered
 from streams_recovery.core.rollout.cutover import CutoverStep, UpgradePlan, counts_text, upgrade_plan, upgrade_problems
 from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations import quiesce_record, savepoint
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import input_partitions
+from streams_recovery.operations.ownership import entries_of
 from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, renewed_lock, require_lock
 from streams_recovery.operations.restore import RestoreTicket, phase_of
@@ -129,6 +130,7 @@ def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: Cutov
         # What a savepoint that was killed had held would be started by the next one.
         quiesce_record.end(old)
         quiesce_record.end(clone)
+        _close(old, clone, but=ticket.run)
         append_role(clone, old, ticket.run, Role.LIVE, again=again, tail=tail)
     return _transferred(old, clone, ticket)
 
@@ -149,7 +151,18 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
         quiesce_record.end(old)
         again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), unread(old))
         append_role(old, clone, ticket.run, Role.LIVE, again=again, tail=tail)
+    _close(old, clone)
     return _transferred(old, clone, ticket)
+
+
+def _close(old: RecoveryContext, clone: RecoveryContext, *, but: str | None = None) -> None:
+    """Give every run that retired the old application and ended without the clone's entry one that does not make it live: of one run only the first entry in
+    each log counts, so nobody can add the other one afterwards.
+    """
+    logs = entries_of(clone.ownership), entries_of(old.ownership)
+    for run in unanswered(*logs, application_id=clone.application_id, of=old.application_id):
+        if run != but:
+            append_role(clone, old, run, Role.STANDBY)
 
 
 def _transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
@@ -286,8 +299,9 @@ def retire(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticke
     if role(clone) is not Role.STANDBY:
         raise Refused(f"{clone.application_id} is {role(clone)} by now", next_step="no output was transferred; see which run did that")
     _require_down(old)
-    if not _said(old, Role.RETIRED, ticket.request.run_id):
-        append_role(old, clone, ticket.request.run_id, Role.RETIRED)
+    # Not the run's name: a run that is begun once more has it again, and its first attempt was taken back.
+    if not _said(old, Role.RETIRED, ticket.savepoint_id):
+        append_role(old, clone, ticket.savepoint_id, Role.RETIRED)
     quiesce_record.end(old, of=ticket.savepoint_id)
 
 
@@ -321,17 +335,19 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
     """The end of an upgrade, however it went. Unless the clone is live, the old application writes the outputs again, and what ran of it runs again.
     Repeating it is harmless. What does not come back is on record: the next savepoint of the old application tries again.
     """
-    if role(clone) is Role.LIVE:
+    logs = entries_of(clone.ownership), entries_of(old.ownership)
+    if agreed(*logs, application_id=clone.application_id, of=old.application_id).role is Role.LIVE:
         return BroughtBack(live=clone.application_id, started=())
     lock = old.lock.acquire(owner(ticket.request), lease_seconds=LEASE_SECONDS, purpose=f"end of an upgrade of {old.application_id}")
     try:
         last = old.ownership.last()
         if last is not None and last.role is Role.RETIRED:
-            if last.run != ticket.request.run_id:
+            if last.run != ticket.savepoint_id:
                 return BroughtBack(live=last.other, started=())
+            _close(old, clone)
             # First: were only the other entry written before a kill, the application would be down and nobody would start it.
             quiesce_record.begin_stop(old, ticket.savepoint_id, ticket.running)
-            append_role(old, clone, ticket.request.run_id, Role.LIVE)
+            append_role(old, clone, ticket.savepoint_id, Role.LIVE)
         back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)
         quiesce_record.end(old, of=ticket.savepoint_id)
         return BroughtBack(live=old.application_id, started=back)

@@ -8,11 +8,12 @@ from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.outputs.comparison import Against, newest_text
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.repository.ownership import Role, would_count
 from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Origin, Pair, cutover_plan, problems
 from streams_recovery.core.words import command, moment_of
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.ownership import entries_of
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
 from streams_recovery.operations.rollout.discover import look, role, running
 from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTicket, LeftAs, newest
@@ -70,11 +71,14 @@ def refuse(found: tuple[str, ...], doing: str, **facts: object) -> None:
 def open_cutover(
     old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest, *, run_id: str, requested_by: str, approved_hash: str
 ) -> CutoverTicket:
-    """Take the locks of both and plan again under them. Raises ``PlanChanged`` when that is another plan than the approved one, ``LockHeld``."""
+    """Take the locks of both and plan again under them. Raises ``PlanChanged`` when that is another plan than the approved one, ``LockHeld``, and
+    ``Refused`` for a run that has transferred outputs before another one did.
+    """
     first, second = _locks(old, clone, run_id, f"{request.step} of {clone.application_id}, a clone of {old.application_id}")
     try:
         planned = _planned(look(old, clone), clone, request)
         check_approved(planned, approved_hash)
+        _require_counts(old, clone, request.step, run_id)
     except BaseException:
         clone.lock.release(second)
         old.lock.release(first)
@@ -91,6 +95,18 @@ def open_cutover(
         restore_first=request.restore_first,
         started_at=clone.clock(),
     )
+
+
+def _require_counts(old: RecoveryContext, clone: RecoveryContext, step: CutoverStep, run_id: str) -> None:
+    """Raise ``Refused`` for a run whose entries would not count: each would be on record as what the other log does not say."""
+    wanted = Role.LIVE if step is CutoverStep.CUT_OVER else Role.STANDBY
+    logs = entries_of(clone.ownership), entries_of(old.ownership)
+    if not would_count(run_id, wanted, *logs, application_id=clone.application_id, of=old.application_id):
+        raise Refused(
+            f"run {run_id} has transferred outputs between {old.application_id} and {clone.application_id} before, and another run has since",
+            next_step="nothing was changed; begin a new run instead of repeating this one",
+            run=run_id,
+        )
 
 
 def _locks(old: RecoveryContext, clone: RecoveryContext, run_id: str, purpose: str) -> tuple[LockTicket, LockTicket]:

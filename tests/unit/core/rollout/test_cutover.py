@@ -21,6 +21,8 @@ from streams_recovery.core.repository.ownership import (
     moved_since,
     role_of,
     start_as,
+    unanswered,
+    would_count,
 )
 from streams_recovery.core.rollout.cutover import (
     CutoverStep,
@@ -269,6 +271,25 @@ def test_what_a_clone_is_by_both_logs_no_entry_in_one_of_them_changes(
                 forged = run_of(run, role, other)
                 assert agreed([*own, forged], theirs, application_id=CLONE, of=OLD).role is expected
                 assert agreed(own, [*theirs, forged], application_id=CLONE, of=OLD).role is expected
+
+
+@pytest.mark.fault("F81")
+def test_a_run_that_was_left_without_its_answer_is_known_and_one_that_others_have_followed_counts_no_more() -> None:
+    both = {"application_id": CLONE, "of": OLD}
+    (live, retired), (standby, back) = OVER, BACK
+    left = run_of("r0", Role.RETIRED, CLONE)
+    assert unanswered([live], [left, retired], **both) == ("r0",)
+    assert unanswered([live, run_of("r0", Role.STANDBY, OLD)], [left, retired], **both) == ()
+    # An upgrade that was taken back has both entries in one log.
+    assert unanswered([], [left, run_of("r0", Role.LIVE, CLONE)], **both) == ("r0",)
+    assert would_count("r1", Role.LIVE, [], [], **both)
+    assert would_count("r1", Role.LIVE, [], [retired], **both), "it is finished by the run that was killed"
+    assert would_count("r1", Role.LIVE, [live], [retired], **both)
+    assert would_count("r2", Role.STANDBY, [live, standby], [retired], **both)
+    assert not would_count("r1", Role.LIVE, [live, standby], [retired, back], **both), (
+        "it would be on record as live, and count as a standby"
+    )
+    assert not would_count("r0", Role.LIVE, [run_of("r0", Role.STANDBY, OLD)], [left], **both), "it was taken back"
 
 
 ALIVE = ("one (pid 1)",)
