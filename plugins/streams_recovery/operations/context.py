@@ -25,7 +25,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
 from streams_recovery.operations.lock_holder import is_dead
-from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
+from streams_recovery.operations.ownership import Applications, StartedByRole, current_owner, ownership_log
 from streams_recovery.operations.sites import LOOK_SECONDS, Sites, sites_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
@@ -59,8 +59,8 @@ def wall_clock() -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
     """The open tools of one application. Not shared between threads. ``site`` is the one that all of this is at, ``config`` included; ``at`` opens another one.
-    ``configured`` looks for the other applications that are configured on its cluster: the changelogs of their stores by application id. ``counterpart`` looks
-    at the other application of a pair, so that an entry about who writes the outputs is not simply believed.
+    ``configured`` looks for the other applications that are configured on its cluster: the changelogs of their stores by application id. ``applications``
+    reads all configurations. ``counterpart`` looks at the other application of a pair, so that an entry about who writes the outputs is not simply believed.
     """
 
     config: ApplicationConfig
@@ -85,6 +85,7 @@ class RecoveryContext:
     clock: Callable[[], int]
     counterpart: Callable[[OwnershipEntry | None], Counterpart]
     configured: Callable[[], Mapping[str, Collection[str]]] = dict
+    applications: Applications = dict
 
     @property
     def connection(self) -> KafkaConnection:
@@ -224,4 +225,5 @@ def open_context(
             counterpart=started.counterpart,
             clock=clock,
             configured=cache(lambda: neighbours(config, applications())),
+            applications=applications,
         )

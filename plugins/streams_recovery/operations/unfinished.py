@@ -178,7 +178,10 @@ def needed_by_others(recovery: RecoveryContext) -> NeededByOthers:
         for restore_id, planned in _going_on(other, unreadable):
             if planned.source_application_id == recovery.application_id:
                 for savepoint_id in filter(None, {planned.savepoint_id, planned.inputs_from}):
-                    found[savepoint_id] = (*found.get(savepoint_id, ()), f"{restore_id} of {other.layout.application_id}")
+                    needed = (
+                        f"restore {restore_id} of {other.layout.application_id}, which is not finished; {_how_to_end(other, restore_id)}"
+                    )
+                    found[savepoint_id] = (*found.get(savepoint_id, ()), needed)
     return NeededByOthers(by=found, unreadable=tuple(unreadable))
 
 
@@ -212,7 +215,18 @@ def _going_on(other: RecoveryContext, unreadable: list[str]) -> Iterator[tuple[s
             elif last.scope is RestoreScope.COPIES or not replaced:
                 yield restore_id, plan_of(other, restore_id)
         except (Damaged, NotFound):
-            unreadable.append(other.layout.journal(restore_id))
+            unreadable.append(f"{other.layout.journal(restore_id)} ({_how_to_end(other, restore_id)})")
+
+
+def _how_to_end(other: RecoveryContext, restore_id: str) -> str:
+    """The way to end a restore of another application that nobody will finish, in words: by the name that its own configuration has."""
+    application_id = other.layout.application_id
+    name = next((one.name for one in other.applications().values() if one.application.id == application_id), None)
+    if name is None:
+        return (
+            f"no configuration here has the application id {application_id}: with one that has, `dismiss` and {restore_id} end that restore"
+        )
+    return f"to end that restore: {command('dismiss', name, restore_id)}"
 
 
 def _unfinished_copies(recovery: RecoveryContext) -> Iterator[str]:

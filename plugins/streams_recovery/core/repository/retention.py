@@ -241,8 +241,10 @@ def _add_other_reasons(
         reasons[held.savepoint_id] += ["another one stands for it, but it is recent"] if young else []
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: check it"]
         reasons[held.savepoint_id] += ["of a time that has not come: check it"] if held.captured_at > now else []
-        reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
-        reasons[held.savepoint_id] += [f"needed by restore {one}, which is not finished" for one in held.needed_by]
+        reasons[held.savepoint_id] += (
+            ["needed by a restore that is not finished: `resume` goes on with it, `dismiss` ends it"] if held.in_use else []
+        )
+        reasons[held.savepoint_id] += [f"needed by {one}" for one in held.needed_by]
 
 
 def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from streams_recovery.application.port import closed_cleanly
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
@@ -28,9 +30,11 @@ def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> Cut
     configured = clone.config.clone
     max_lag = request.max_lag if request.max_lag is not None or configured is None else configured.max_lag
     found = problems(pair, request.step, max_lag=max_lag or 0, restore_first=request.restore_first)
+    named = ((clone.config.clone.of if clone.config.clone is not None else "", pair.old), (clone.config.name, pair.clone))
     refuse(
         found,
         f"{request.step} of {pair.clone.application_id}",
+        [command(verb, name, side.unfinished) for name, side in named if side.unfinished for verb in ("resume", "dismiss")],
         lag=pair.lag,
         max_lag=max_lag or 0,
         missing=pair.clone_ahead,
@@ -57,15 +61,17 @@ def _compared(clone: RecoveryContext, origin: Origin | None) -> str:
     return newest_text(found, now=clone.clock())
 
 
-def refuse(found: tuple[str, ...], doing: str, **facts: object) -> None:
-    """Raise ``Refused`` with all of ``found``, if there is any, and the ``facts``. ``doing`` completes the sentence "... cannot begin"."""
+def refuse(found: tuple[str, ...], doing: str, commands: Iterable[str] = (), **facts: object) -> None:
+    """Raise ``Refused`` with all of ``found``, if there is any, the ``commands`` that remove causes, and the ``facts``. ``doing`` completes the sentence "...
+    cannot begin".
+    """
     if found:
         raise Refused(
             f"{doing} cannot begin, nothing was changed. " + " ".join(f"({number}) {one}." for number, one in enumerate(found, 1)),
             next_step="remove each of these causes, then run it again; step roll_back goes back to the old application whatever was begun",
             findings=list(found),
             **facts,
-        )
+        ).then(*commands)
 
 
 def open_cutover(

@@ -21,7 +21,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.strategies import Undo
-from streams_recovery.operations.unfinished import dismiss, needed_savepoints, pin_log
+from streams_recovery.operations.unfinished import dismiss, needed_savepoints, other_parts, pin_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
@@ -581,4 +581,15 @@ def test_a_restore_of_another_application_that_nobody_can_read_keeps_every_savep
         recovery.repository.create(f"{journal}{3:012}.json", b"junk")
     plan = maintenance.plan_expiry(recovery)
     assert plan.expire == plan.files == ()
-    assert plan.not_judged == (f"no file may go while these cannot be read: {journal}",)
+    restore_id = journal.split("/")[2]
+    unknown = f"no configuration here has the application id golden-next: with one that has, `dismiss` and {restore_id} end that restore"
+    assert plan.not_judged == (f"no file may go while these cannot be read: {journal} ({unknown})",)
+    # The name of its own configuration, and not of the application that expires.
+    next_config = recovery.config.model_copy(
+        update={"name": "next", "application": recovery.config.application.model_copy(update={"id": "golden-next"})}
+    )
+    known = replace(recovery, applications=lambda: {"golden": recovery.config, "next": next_config})
+    (told,) = maintenance.plan_expiry(known).not_judged
+    assert told.endswith(f"(to end that restore: streams-recovery dismiss next {restore_id})")
+    dismiss(next(other_parts(known)), restore_id)
+    assert maintenance.plan_expiry(known).not_judged == ()
