@@ -63,7 +63,8 @@ class EarlyAnswers:
         found = await self._question(scope)
         if found is None:
             return 0.0
-        requested, begun = _moment(found.get("created_at")), _moment(found.get("task_instance", {}).get("start_date"))
+        task = found.get("task_instance")
+        requested, begun = _moment(found.get("created_at")), _moment(task.get("start_date") if isinstance(task, dict) else None)
         if requested is None:
             return 0.0
         # A question that is put again keeps its first time; it comes a little after its task's start.
@@ -83,9 +84,17 @@ class EarlyAnswers:
 
         headers = [(name, value) for name, value in scope["headers"] if name.lower() not in _OWN]
         await self._app({**scope, "method": "GET", "headers": headers}, nothing, collect)
-        found = json.loads(body) if status == _OK else None
+        try:
+            found = json.loads(body) if status == _OK else None
+        except ValueError:
+            return None
         return found if isinstance(found, dict) else None
 
 
 def _moment(text: object) -> datetime | None:
-    return datetime.fromisoformat(text) if isinstance(text, str) else None
+    """None for what is no moment: an answer is never refused because of how another version of Airflow writes its question."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found

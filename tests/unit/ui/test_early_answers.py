@@ -87,3 +87,22 @@ def test_whoever_may_not_ask_is_turned_away_at_once() -> None:
     server = Server(status=403)
     assert server.ask()[0]["status"] == 403
     assert server.slept == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("question", "kept"),
+    [
+        (None, 0.0),
+        ([], 0.0),
+        ({"created_at": "soon"}, 0.0),
+        ({"created_at": 5, "task_instance": []}, 0.0),
+        ({"created_at": NOW.isoformat(), "task_instance": None}, 10.0),
+        ({"created_at": NOW.replace(tzinfo=None).isoformat(), "task_instance": {"start_date": NOW.isoformat()}}, 10.0),
+    ],
+)
+def test_a_question_that_is_written_in_another_way_keeps_nobody_from_answering(question: Any, kept: float) -> None:
+    server = Server()
+    server.question = question
+    server.ask()
+    assert server.slept == [pytest.approx(kept)]
+    assert [method for method, _ in server.seen] == ["GET", "PATCH"]

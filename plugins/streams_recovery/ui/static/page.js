@@ -250,7 +250,8 @@
         box.append(node("p", "none", "It waits for an approval by somebody who may give it."));
         return box;
       }
-      const target = (run.conf && run.conf.application) || known.application;
+      // A DAG of one application has no such param: whatever a run of it was triggered with beside its params chooses nothing.
+      const target = (!known.own.includes(run.dag_id) && run.conf && run.conf.application) || known.application;
       const why = refusal(run, target);
       const label = node("label", "", `To approve, type ${target}: `);
       const typed = node("input");
