@@ -65,10 +65,12 @@ class Seen:
 def written_by(moment: int, seen: Iterable[Seen]) -> int:
     """The offset below which all records of a log had been written by the moment, as its savepoints prove it. 0 if none does.
 
-    A savepoint that was captured later, and ended earlier, proves the opposite. So a capture that is dated too early cannot move the offset past it.
+    A savepoint that was captured later, and ended earlier, proves the opposite. So a capture that is dated too early cannot move the offset past it. Nor can a
+    committed offset that lies behind the end of its log, as after a log was cut back or somebody has set it: nobody has read what came there later.
     """
     known = tuple(seen)
-    committed = (one.committed for one in known if one.committed is not None and one.captured_at + CLOCK_DIFFERENCE_MS <= moment)
+    read = (one for one in known if one.committed is not None and one.committed <= one.end)
+    committed = (one.committed for one in read if one.committed is not None and one.captured_at + CLOCK_DIFFERENCE_MS <= moment)
     ended = (one.end for one in known if one.captured_at + CLOCK_DIFFERENCE_MS + SETTLED_MS <= moment)
     below = max((*committed, *ended), default=0)
     return min((one.end for one in known if one.captured_at > moment and one.end < below), default=below)

@@ -188,7 +188,14 @@ def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
 
 
 def _check_present(rows: Mapping[TopicPartition, int], present: Mapping[TopicPartition, int]) -> None:
-    wrong = [str(tp) for tp, count in present.items() if not 0 <= count <= rows[tp]]
+    cut_back = [str(tp) for tp, count in present.items() if count < 0]
+    if cut_back:
+        raise Refused(
+            f"{', '.join(cut_back)} ends before the offset at which the append began: the log was cut back since",
+            next_step="nothing was changed; find out which records were lost there, and append what was set aside by hand from the savepoint's files",
+            topics=cut_back,
+        )
+    wrong = [str(tp) for tp, count in present.items() if count > rows[tp]]
     if wrong:
         raise Refused(
             f"another producer has written to {', '.join(wrong)} since the append that failed",

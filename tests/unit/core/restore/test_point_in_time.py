@@ -141,6 +141,13 @@ def test_what_was_committed_counts_at_once_and_the_end_when_it_has_settled(momen
     assert written_by(moment, [Seen(captured_at=1_000, committed=6, end=9)]) == below
 
 
+def test_a_committed_offset_behind_the_end_of_its_log_proves_nothing_of_what_came_there_later() -> None:
+    """The log was cut back to 9 while the group had committed 50: what came to 9 and behind is as late as its timestamps say."""
+    cut_back = Seen(captured_at=1_000, committed=50, end=9)
+    assert written_by(1_000 + CLOCK_DIFFERENCE_MS, [cut_back]) == 0
+    assert written_by(1_000 + CLOCK_DIFFERENCE_MS + SETTLED_MS, [cut_back]) == 9
+
+
 @given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy), written=WRITTEN, read=st.integers(0, 40))
 def test_whoever_had_read_what_was_written_by_the_moment_fits_whatever_its_timestamps_say(
     log: Log, moment: int, by: CutBy, written: int, read: int

@@ -13,6 +13,7 @@ import pytest
 from streams_recovery.core.errors import Damaged, PlanChanged, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.operations.restore.append import _check_present
 from streams_recovery.operations.restore.checks import (
     check_files,
     check_same_inputs,
@@ -95,3 +96,13 @@ def test_what_a_moment_s_base_does_not_have_would_be_read_behind_the_moment() ->
     with pytest.raises(Refused, match="behind the moment: later, other") as caught:
         refuse_joined_inputs({TopicPartition("other", 0): 0, TopicPartition("later", 0): 0, TopicPartition("later", 1): 0})
     assert caught.value.facts["topics"] == ["later", "other"]
+
+
+def test_an_input_that_was_cut_back_since_an_append_began_is_told_from_a_stranger_that_writes() -> None:
+    here = TopicPartition("in", 0)
+    _check_present({here: 3}, {here: 0})
+    _check_present({here: 3}, {here: 3})
+    with pytest.raises(Refused, match="another producer has written to in-0"):
+        _check_present({here: 3}, {here: 4})
+    with pytest.raises(Refused, match="in-0 ends before the offset at which the append began"):
+        _check_present({here: 3}, {here: -1})
