@@ -121,6 +121,11 @@ class VersionChange:
         return tuple(one.text for one in self.findings if one.verdict is CompatibilityVerdict.DOUBT)
 
     @property
+    def left_inputs(self) -> frozenset[str]:
+        """The inputs that the new version reads no more: what comes there is not its work, and nobody waits for it."""
+        return frozenset(one.subject for one in self.findings if one.kind is TopologyDifference.INPUT_GONE)
+
+    @property
     def done(self) -> dict[str, object]:
         """The part that an approval is for: without what is another one after each savepoint, such as whether a topic has records that were not read."""
         return {

@@ -90,7 +90,8 @@ def awaited_inputs(recovery: RecoveryContext, planned: RestorePlan) -> list[Topi
     """The inputs that a started application is waited for to read. One that only committed offsets show may be read no more, as when another version is taken
     back: its offset is set, and nobody may ever read it.
     """
-    inputs, config = inputs_of(recovery, planned), recovery.config
+    left = planned.upgrade.left_inputs if planned.upgrade else frozenset()
+    inputs, config = [tp for tp in inputs_of(recovery, planned) if tp.topic not in left], recovery.config
     copies = set(config.restore.topic_map.values())
     return [tp for tp in inputs if config.topics.reads(tp.topic) or tp.topic in copies] or inputs
 

@@ -81,7 +81,7 @@ def watch(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched:
     limits = change.watch
     with renewed_lock(recovery, ticket):
         _check_topics(recovery, ticket, change)
-        found = _looked_at(recovery, limits)
+        found = _looked_at(recovery, limits, change)
         if found.failure is None:
             _check_topics(recovery, ticket, change)
     if found.failure is not None:
@@ -90,7 +90,7 @@ def watch(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched:
     return found
 
 
-def _looked_at(recovery: RecoveryContext, limits: Watch) -> Watched:
+def _looked_at(recovery: RecoveryContext, limits: Watch, change: VersionChange) -> Watched:
     """Look for as long as there is something to see, and return what was seen."""
     began, lag, restarts, found = time.monotonic(), RecordLag(recovery), Restarts(), Watched()
 
@@ -98,7 +98,7 @@ def _looked_at(recovery: RecoveryContext, limits: Watch) -> Watched:
         nonlocal found
         at = time.monotonic() - began
         try:
-            found = found.after(_look(recovery, lag, restarts, at), limits)
+            found = found.after(_look(recovery, change, lag, restarts, at), limits)
         except TransientError as error:
             found = found.unanswered(at, error.reason, limits)
         return found if found.over(limits) else None
@@ -142,11 +142,11 @@ def _watched(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched | None
         return None
 
 
-def _look(recovery: RecoveryContext, lag: RecordLag, restarts: Restarts, at: float) -> WatchLook:
+def _look(recovery: RecoveryContext, change: VersionChange, lag: RecordLag, restarts: Restarts, at: float) -> WatchLook:
     """Committed offsets are read before the ends: what came in between is not taken for lag that nobody works on. An input without an offset may begin at its
     end, so nobody can say how much of it is left.
     """
-    read = {*input_partitions(recovery), *repartition_partitions(recovery)}
+    read = {tp for tp in (*input_partitions(recovery), *repartition_partitions(recovery)) if tp.topic not in change.left_inputs}
     committed = {tp: known for tp, known in recovery.groups.last_committed(recovery.application_id).items() if tp in read}
     ends = recovery.cluster.last_stable_offsets(list(committed)) if committed else {}
     left = lag.look(ends, committed)

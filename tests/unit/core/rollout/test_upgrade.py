@@ -156,6 +156,11 @@ def test_a_change_names_the_topics_that_the_new_version_would_make() -> None:
     assert change("more").new_topics == (f"{APPLICATION}-more-changelog",)
 
 
+def test_nobody_waits_for_an_input_that_the_new_version_reads_no_more() -> None:
+    assert change().left_inputs == frozenset()
+    assert change(inputs={"in": 2, "clicks": 2}).left_inputs == {"clicks"}
+
+
 def test_what_would_be_lost_is_refused_unless_it_may_go() -> None:
     with pytest.raises(Refused, match="rename these stores: totals"):
         change("renamed")
