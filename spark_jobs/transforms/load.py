@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import SparkContext
+from pyspark import SparkContext, TaskContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
@@ -18,7 +18,7 @@ from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import read_back, reading, whole
 from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
 from spark_jobs.transforms.task_runner import run_followed, run_tasks
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import Refused, TransientError
 from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionRead, PartitionToLoad, RestoreResult, RestoreSpec
 from streams_recovery.core.waiting import Pace, Throttle
 from streams_recovery.core.work import TASKS_A_SLOT, bundled, packed
@@ -95,6 +95,19 @@ def attempts_allowed(master: str, max_failures: str) -> str:
     return (local["failures"] or "1") if local else max_failures
 
 
+def check_first_attempt() -> None:
+    """Raises ``TransientError`` in a task that Spark has started before. A task of an executor that is lost with its worker, is decommissioned or taken away
+    is started again whatever ``spark.task.maxFailures`` says, and the one before may go on writing: a worker that nobody reaches may still reach Kafka.
+    """
+    task = TaskContext.get()
+    if task is not None and task.attemptNumber():
+        raise TransientError(
+            "Spark lost an executor and started its task again: what wrote there may be alive, so nothing is written beside it",
+            next_step="see that the executor that was lost is gone, then run the step again, or resume the restore",
+            attempt=task.attemptNumber(),
+        )
+
+
 def shares(spec: RestoreSpec, slots: int) -> list[Share]:
     """The work of every task, the biggest first; small partitions share one. Under a throttle there are no more tasks than ``slots``, each with the
     part of the limit that fits its part of the work, so that however many of them run at once the limit holds, and they end together.
@@ -129,6 +142,7 @@ def load_share(share: Share, access: JobAccess) -> ShareLoaded:
     from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
     from streams_recovery.kafka.writer import Producers  # noqa: PLC0415
 
+    check_first_attempt()
     pace = Pace(share.throttle) if share.throttle else None
     with Producers(access.cluster) as producers, Consumers(access.cluster, cluster=producers.cluster) as consumers:
         consumers.announce(present(wanted) for wanted in share.partitions)

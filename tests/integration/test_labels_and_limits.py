@@ -191,8 +191,12 @@ def test_a_process_that_comes_while_the_known_one_is_stopped_is_not_removed(boot
     with small_application(bootstrap, tmp_path, programs={"status": says(RUNNING)}) as small:
         recovery, topic = small.recovery, small.input.topic
         known = roll_of(recovery)
-        with living(recovery, topic, "small-2-StreamThread-1-consumer"), pytest.raises(UnknownMembers, match="small-2"):
-            empty_group(recovery, recovery.application.stop(timeout=1), known)
+        with living(recovery, topic, "small-2-StreamThread-1-consumer"):
+            there = recovery.groups.describe(recovery.application_id).members
+            with pytest.raises(UnknownMembers, match="small-2"):
+                empty_group(recovery, recovery.application.stop(timeout=1), known)
+            # One that is removed comes back, as another member.
+            assert [one.member_id for one in recovery.groups.describe(recovery.application_id).members] == [one.member_id for one in there]
 
 
 @pytest.mark.fault("F72")
