@@ -21,6 +21,7 @@ MARK: Final = "# not run here"
 FOREIGN: Final = ("docker", "kubectl", "helm", "aws", "gcloud", "az", "pip", "python3.11", "venv-pack", "kafka-acls.sh", "(umask")
 _TYPED: Final = ("", "sh", "bash", "shell", "console")
 _FENCE: Final = re.compile(r"^ *```(?P<kind>[^\n]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_PROGRAM: Final = typer.main.get_command(app)
 _INLINE: Final = re.compile(rf"(?<!\\)`({OURS} [^`\\]+)`")
 
 
@@ -63,7 +64,7 @@ def arguments(command: str) -> list[str]:
 
 def problem(command: str, *, whole: bool) -> str | None:
     """Why the command line would not take a command, None when it would. Nothing is run."""
-    found: Any = typer.main.get_command(app)
+    found: Any = _PROGRAM
     rest = arguments(command)
     while hasattr(found, "commands"):
         if not rest:

@@ -198,7 +198,9 @@ class Fleet:
             if differing:
                 raise _Overlap(
                     f"{name} and another instance hold {len(differing)} keys of store {store} with different values: {differing[0][:100]!r}",
-                    next_step="if this stays after the rebalance, the local state of one of them is stale: restore, or wipe and restart it",
+                    next_step="if this stays after the rebalance, the local state of one of them is stale: stop that one, wipe its local "
+                    "state and start it, and it reads its changelogs "
+                    "again; where a topic of the state is missing do not, and restore instead",
                     store=store,
                     keys=tuple(differing[:10]),
                 )

@@ -166,7 +166,11 @@ class KafkaCluster(ClusterVerbs):
             for name, topic in refused.items():
                 code, message = topic["error_code"], topic.get("error_message")
                 if code == errors.TOPIC_ALREADY_EXISTS:
-                    raise Refused(f"topic {name} already exists", next_step="delete it first, or choose another name", topic=name)
+                    raise Refused(
+                        f"topic {name} already exists",
+                        next_step="nothing was done to it; find out whose it is and what it holds before anybody deletes it, or choose another name",
+                        topic=name,
+                    )
                 # Who may change so much in a second: those that are too many for it were not created.
                 if code != errors.THROTTLING_QUOTA_EXCEEDED or late:
                     raise errors.by_code(code, f"creating topic {name} failed: {errors.name_of(code)} {message or ''}".rstrip())

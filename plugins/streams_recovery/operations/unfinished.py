@@ -243,7 +243,8 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
     if restore_id is not None:
         raise Refused(
             f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace topics: its state is no savepoint",
-            next_step="resume it, undo it, or restore again. If the application was brought back in another way, dismiss the restore",
+            next_step="resume it, undo it, or restore again. Dismiss it only where the application was brought back in another way: "
+            "that says that its state is whole",
             restore=restore_id,
         ).then(command("resume", recovery.config.name, restore_id), command("dismiss", recovery.config.name, restore_id))
 

@@ -12,7 +12,6 @@ from streams_recovery.core import codec
 from streams_recovery.core.codec import Unusable, document
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.words import command
 
 MAX_FILE_BYTES = 16 << 20
 _GIVEN = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10})=(\d{1,18})")
@@ -133,5 +132,5 @@ def _once(found: Iterable[tuple[TopicPartition, int]], where: str) -> Given:
 def _unreadable(where: str, why: str) -> ConfigInvalid:
     return ConfigInvalid(
         f"{where} cannot be used: {why}",
-        next_step=f"give each partition one line topic,partition,offset, as `{command('groups', 'export')}` does",
+        next_step="give each partition one line topic,partition,offset, as `streams-recovery groups export` does",
     )

@@ -256,7 +256,7 @@ def _own_beginnings(clone: RecoveryContext, report: RestoreReport, own: list[Top
     elif kept and any(one < report.restore_id for one in reports(clone.repository, clone.layout)):
         raise Refused(
             f"{', '.join(kept)} were there before {clone.application_id} was made, and no safety savepoint says where they ended",
-            next_step="delete these topics and clone again, or clone again with a safety savepoint",
+            next_step="clone again with a safety savepoint; or into other output names. Delete the old ones only when nobody reads them",
             topics=kept,
         )
     return {tp: loaded.get(tp, 0) if tp.topic in created else before.get(tp, 0) for tp in own}

@@ -112,7 +112,8 @@ def _take(
             reasons = again.proof.reasons
     raise NotExact(
         f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
-        next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in backup.consistency.require",
+        next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in "
+        "backup.consistency.require, and a restore of such a one may count input twice",
         attempts=policy.attempts,
         reasons=reasons,
     ) from gone

@@ -235,9 +235,10 @@ def _unfinished(observed: ObservedApplication, restore: RestoreState) -> StatusF
     return finding(
         UNFINISHED,
         Severity.CRITICAL,
-        f"restore {restore.restore_id} began {span(age)} ago and failed after it had begun to replace topics; {known}",
+        f"restore {restore.restore_id} began {span(age)} ago and failed after it had begun to replace topics; {known}. Next: resume it. Only where the "
+        "application was brought back in another way, dismiss it: that says that its state is whole, and savepoints are taken of it",
         subject=restore.restore_id,
-        remedies=[command("resume", observed.name, restore.restore_id), command("dismiss", observed.name, restore.restore_id)],
+        remedies=[command("resume", observed.name, restore.restore_id)],
         numbers={"age_seconds": age},
     )
 
