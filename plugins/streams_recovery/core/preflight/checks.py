@@ -313,15 +313,15 @@ def _too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[
 def _too_few_replicas(
     cluster: BrokerFacts, made: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]
 ) -> list[PreflightFinding]:
-    """Topics that no producer could write to, because they need more in-sync replicas than they have."""
+    """Topics that ask for more in-sync replicas than they have. Brokers ask for no more than there are, from 3.7 on, so each of these has to be up."""
     needs = {name: (_number(settings[name], MIN_IN_SYNC, 1), image.replication_factor) for name, image in made.items()}
     lacking = {name: need for name, need in needs.items() if need[0] > need[1]}
     own = {name: need for name, need in lacking.items() if MIN_IN_SYNC in made[name].config}
     by_brokers = {name: need for name, need in lacking.items() if name not in own}
     return [
-        blocking_finding(
+        warning(
             "min-insync",
-            f"{first_names(some)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
+            f"{first_names(some)} would ask for more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing can be written while one broker is down",
             str(fit_in_sync(some, own=some is own, brokers=cluster.brokers)),
         )
         for some in (own, by_brokers)

@@ -277,12 +277,12 @@ def fit_in_sync(needs: Mapping[str, tuple[int, int]], *, own: bool, brokers: int
     up = f"bring up {needed - brokers} more brokers, and " if needed > brokers else ""
     more = f"{up}let the restore make {needed} replicas (restore.replication_factor: {needed})"
     if own:
-        text = f"the savepoint itself has that setting of {first_names(needs)}, so a change of the brokers' does not help: {more}"
+        text = (
+            f"{more}, or set {IN_SYNC}={in_sync_of(copies)} on the topics afterwards: the savepoint itself has that setting of {first_names(needs)}, so a "
+            "change of the brokers' does not help"
+        )
         return Remedy(kind=LESS_IN_SYNC, text=text)
-    lower = (
-        f"lower {IN_SYNC} of the brokers to {in_sync_of(copies)}, which counts for every topic of the cluster without a setting of its own"
-    )
-    return Remedy(kind=LESS_IN_SYNC, text=f"{more}; or {lower}")
+    return Remedy(kind=LESS_IN_SYNC, text=f"{more}, or set {IN_SYNC}={in_sync_of(copies)} on the topics afterwards")
 
 
 def save_again(tp: TopicPartition) -> Remedy:

@@ -47,10 +47,11 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None, archive: A
     expected = [topic.name for topic in newest.topics if topic.role.internal] if newest is not None else []
     found, missing = discover_remaining(recovery, expected)
     logs = _logs(recovery, found)
+    roles = {topic.name: topic.role for topic in found.inventory.topics}
     return ClusterFacts(
         tools=recovery.connection.tools,
         group=found.group,
-        topics=tuple(_topic(found, name, logs) for name in found.topics),
+        topics=tuple(_topic(found, name, roles[name], logs) for name in found.topics),
         # An application that has never run has committed nothing.
         missing=tuple(name.removeprefix(_TOPIC) for name in missing if newest is not None or name.startswith(_TOPIC)),
         inputs=_inputs(recovery, found, archive.saved, logs),
@@ -93,8 +94,7 @@ def _of(found: Discovery, name: str) -> list[TopicPartition]:
     return [TopicPartition(name, number) for number in range(found.topics[name].partitions)]
 
 
-def _topic(found: Discovery, name: str, logs: Logs) -> TopicStatus:
-    role = next(topic.role for topic in found.inventory.topics if topic.name == name)
+def _topic(found: Discovery, name: str, role: TopicRole, logs: Logs) -> TopicStatus:
     own = [logs[tp] for tp in _of(found, name)]
     return TopicStatus(
         name=name,

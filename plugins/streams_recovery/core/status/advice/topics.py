@@ -216,7 +216,7 @@ def replication(facts: AdviceFacts) -> Iterator[StatusFinding]:
     for topic in facts.topics:
         copies = topic.at_hand.copies
         needed = topic.number(IN_SYNC)
-        # Where nothing can be written for want of replicas, that advice adds them.
+        # Where more are asked for than there are, that advice adds them.
         if not 0 < copies < wanted or (needed is not None and needed > copies):
             continue
         yield advice(
@@ -259,7 +259,13 @@ def min_in_sync(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 def _in_sync(needed: int, copies: int) -> tuple[Severity, str] | None:
     if needed > copies:
-        return Severity.CRITICAL, f"needs {needed} replicas in sync ({IN_SYNC}) and has {copies}: nothing can be written to it."
+        # Brokers ask for no more than there are, from 3.7 on (Partition#effectiveMinIsr).
+        what = (
+            "one, and its loss is the loss of what was written"
+            if copies == 1
+            else "all of these, and nothing can be written while one broker is down"
+        )
+        return Severity.WARNING, f"asks for {needed} replicas in sync ({IN_SYNC}) and has {copies}: its brokers wait for {what}."
     # With two copies, two in sync would stop every write while one broker is down: more copies come first.
     if needed == 1 and copies >= REPLICAS:
         return (
