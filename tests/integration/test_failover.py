@@ -10,6 +10,7 @@ import pytest
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
+from streams_recovery.core.archive.tick import ARCHIVER_LEASE_SECONDS
 from streams_recovery.core.errors import Refused, SparkJobFailed, TargetNotEmpty
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.engine.submitter import Submitter
@@ -135,6 +136,39 @@ def test_beside_a_mirror_the_savepoint_counts_and_no_newer_cut(sites: AtTwoSites
     assert beside_mirror.state is None
     assert beside_mirror.move is not None
     assert beside_mirror.move.kept == (sites.input.topic,)
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F94")
+@pytest.mark.timeout(900)
+def test_the_archive_goes_on_at_the_new_site_although_the_archiver_of_the_lost_one_is_still_alive(
+    sites: AtTwoSites, in_session: InSession
+) -> None:
+    sites.configure(archive={"enabled": True, "interval": "PT1S"})
+    sites.worked("abcab")
+    sites.savepoint(in_session)
+    sites.start()
+    with sites.at(PRIMARY).recovery() as home, archiving(home, in_session, patience=2, site=PRIMARY) as left:
+        sites.feed("ab")
+        left.upto(sites.input)
+        sites.end_broker()
+        report = sites.move("dr", in_session, lost=PRIMARY)
+        assert report.move is not None
+        there = sites.at("dr")
+        assert there.end(sites.input) == 7, "what was archived behind the savepoint came along"
+        there.feed("cab")
+        sites.savepoint(in_session)
+        # Its next question where the application belongs: once in a third of its lease, also while nothing succeeds.
+        left.ahead += ARCHIVER_LEASE_SECONDS
+        assert left.thread is not None
+        left.thread.join(60)
+        assert not left.thread.is_alive()
+        with there.recovery() as recovery, archiving(recovery, in_session, site="dr") as begun:
+            begun.upto(sites.input, 60)
+            there.feed("c")
+            fed = recovery.clock()
+            begun.once(lambda found: found.safe_at is not None and found.safe_at >= fed, 60)
+            assert recovery.clock() - fed < 60_000, "the recovery point is seconds again"
 
 
 def test_an_input_of_another_content_is_refused(sites: AtTwoSites, in_session: Submitter) -> None:
