@@ -70,18 +70,14 @@ def live_through(seed: int) -> None:
 def settled(world: World) -> None:
     """An archiver that begins, and has looked at all there is. What is there already is not copied once more each minute."""
     world.begin()
-    for _ in range(40):
-        world.now += 10
-        world.look()
-        if world.entries[-1].event is ArchiveEvent.STILL:
-            break
+    look_at_all(world)
     copies = world.copies
     for minute in range(4):
         # Once it may find that a savepoint goes on where the archive does not.
         copies = world.copies if minute == 1 else copies
         world.now += 60
         world.go_on()
-        world.look()
+        look_at_all(world)
         world.check()
     assert world.copies == copies, "nothing is copied again while nothing happens"
     if world.savepoint is None or world.savepoint.topics[0].topic_id != world.logs[0].topic_id:
@@ -90,3 +86,12 @@ def settled(world: World) -> None:
         return
     found = extended(world.savepoint, world.archive)
     assert found is None or found.left == (), "the archive goes on behind every savepoint"
+
+
+def look_at_all(world: World) -> None:
+    """As many looks as it takes: one copies no more than its limit."""
+    for _ in range(40):
+        world.now += 10
+        world.look()
+        if world.entries[-1].event is ArchiveEvent.STILL:
+            break

@@ -59,6 +59,12 @@ def test_what_was_archived_before_a_log_was_cut_back_does_not_go_on_behind_a_sav
     assert found is None or found.left == ()
 
 
+@pytest.mark.fault("F97")
+@pytest.mark.parametrize("seed", [51_726, 54_265, 57_089])
+def test_histories_that_were_wrong_once_are_right(seed: int) -> None:
+    live_through(seed)
+
+
 def test_an_hour_of_looks_that_nobody_joined_is_put_together_once() -> None:
     def calls(looks: int) -> int:
         world = World()
