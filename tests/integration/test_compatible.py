@@ -123,6 +123,16 @@ def test_a_changed_grouping_goes_on_with_counts_of_other_keys(app: Versioned) ->
     assert app.counts().keys() - {"a", "b"} < values, "and not all values were ever counted"
 
 
+def test_an_input_that_a_cogroup_groups_anew_is_counted_into_what_was_counted_by_another_key(app: Versioned) -> None:
+    savepoint = saved_as(app, "cogrouped", "aab")
+    assert app.counts() == {"a": 4, "b": 2}
+    assert judged(app, "cogrouped", before="cogrouped").verdict is CompatibilityVerdict.COMPATIBLE
+    assert judged(app, "cogrouped-anew", before="cogrouped").answer == "state is lost for totals"
+    goes_on_as(app, "cogrouped-anew", savepoint, "a", new_topics=True)
+    # By its own definition the new version has three of a and one of b, and one of each value.
+    assert (app.counts()["a"], app.counts()["b"]) == (5, 2)
+
+
 def test_numbered_stores_begin_empty_or_go_on_with_the_content_of_another(app: Versioned) -> None:
     # Values are the numbers of records from 0 on: the lengths of all are 1.
     savepoint = saved_as(app, "numbered", "aaab")

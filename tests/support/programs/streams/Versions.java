@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.Properties;
 import java.util.regex.Pattern;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -12,6 +13,7 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -21,6 +23,7 @@ import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * Versions of one application, which counts the records of each key. Arguments: {@code describe}, a version, input and output; or a file with the name of the version
@@ -81,6 +84,9 @@ public final class Versions {
       }
       case "renamed" -> written(counted(in, "sums"), output);
       case "regrouped" -> written(in.groupBy((key, value) -> value).count(Materialized.as("totals")), output);
+      // Each record counts twice; or once by its key and once by its value, with all names as before.
+      case "cogrouped" -> written(both(in.groupByKey(), in.filter((key, value) -> true).groupByKey()), output);
+      case "cogrouped-anew" -> written(both(in.groupByKey(), in.groupBy((key, value) -> value, Grouped.as("by-value"))), output);
       case "failing" -> written(counted(in.peek((key, value) -> fail()), "totals"), output);
       case "slow" -> written(counted(in.peek((key, value) -> rest()), "totals"), output);
       // Named by numbers: a count, then the sum of the lengths of values.
@@ -127,6 +133,12 @@ public final class Versions {
 
   private static KTable<String, Long> counted(KStream<String, String> in, String store) {
     return in.groupByKey(Grouped.as("by-key")).count(Named.as("count"), Materialized.as(store));
+  }
+
+  private static KTable<String, Long> both(KGroupedStream<String, String> one, KGroupedStream<String, String> other) {
+    return one.<Long>cogroup((key, value, count) -> count + 1)
+        .cogroup(other, (key, value, count) -> count + 1)
+        .aggregate(() -> 0L, Named.as("sum"), Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as("totals").withValueSerde(Serdes.Long()));
   }
 
   private static void lengths(KStream<String, String> in) {
