@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 import zstandard
 from confluent_kafka import Producer
-from kafka.admin import ACL
+from kafka.admin import ACL, ResourceType
 
 from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
 from streams_recovery.core.preflight.checks import STRANGERS
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.preflight.permissions import acl_text
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.kafka import application_logs
@@ -66,12 +66,16 @@ def before_restore(firm: Small, secured: Secured) -> tuple[PreflightFinding, ...
 
 
 def grant(rules: Rules, look: Callable[[], Iterable[PreflightFinding]]) -> list[ACL]:
-    """Follow the advice once, as far as it must be followed; all of it must have been given at once."""
-    granted = [rule for found in blocking(look()) for rule in rules.apply(found.remedy)]
-    (only,) = [found for found in look() if found.kind != "cluster-loss"]
-    assert only.severity is PreflightSeverity.WARNING
-    assert only.remedy.endswith("--operation Describe --cluster")
-    return granted
+    """Follow the advice as far as it must be followed. A user who sees no other group is given nothing by a prefix but the right to look; the look after that
+    gives all the rest at once.
+    """
+    unseen = blocking(look())
+    assert not [found for found in unseen if "prefixed" in found.remedy and "--operation Describe --t" not in found.remedy]
+    granted = [rule for found in unseen for rule in rules.apply(found.remedy)]
+    granted += [rule for found in blocking(look()) for rule in rules.apply(found.remedy)]
+    assert {found.kind for found in look()} <= {"cluster-loss"}
+    # Without the right to see other groups nothing is refused.
+    return [rule for rule in granted if (rule.resource_pattern.resource_type, rule.operation.name) != (ResourceType.CLUSTER, "DESCRIBE")]
 
 
 def bring_back(recovery: RecoveryContext) -> restore.RestorePlan:
@@ -139,7 +143,7 @@ def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(sec
             assert found, f"nothing was said about {user}'s {rule}"
 
 
-@pytest.mark.remedy("right-by-name", "right-by-prefix")
+@pytest.mark.remedy("right-by-name", "right-by-prefix", "right-to-see-groups")
 def test_the_rights_that_are_advised_leave_out_another_application_whose_id_begins_so(secured: Secured, firm: Small, rules: Rules) -> None:
     cluster, me = firm.recovery.cluster, firm.recovery.application_id
     other = f"{me}-eu"
@@ -148,7 +152,7 @@ def test_the_rights_that_are_advised_leave_out_another_application_whose_id_begi
     firm.recovery.groups.set_offsets(other, {firm.input: CommittedOffset(offset=1, metadata="AgAA", leader_epoch=None)})
     try:
         # Who may not see groups is told what the prefix needs to be true, and sees them then.
-        (told,) = [one for one in before_backup(firm, secured) if one.remedy.endswith("--operation Describe --cluster")]
+        told, *_ = [one for one in before_backup(firm, secured) if one.remedy.endswith("--operation Describe --cluster")]
         rules.apply(told.remedy)
         for _ in range(3):
             for one in before_backup(firm, secured):

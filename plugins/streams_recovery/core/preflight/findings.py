@@ -66,7 +66,7 @@ def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: It
             next_step="correct all of it, then run again",
             kinds=[found.kind for found in stopping],
             findings=[str(found) for found in stopping],
-        ).then(*(found.remedy for found in stopping if found.is_command), *look_again)
+        ).then(*dict.fromkeys(found.remedy for found in stopping if found.is_command), *look_again)
     return tuple(str(found) for found in findings)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, warning
-from streams_recovery.core.remedies.access import compare_rights, grant
+from streams_recovery.core.remedies.access import SEE_GROUPS, compare_rights, grant
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.words import first_names
 
@@ -174,7 +174,7 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
         prefixed=first.prefixed,
         proven=proven,
     )
-    condition = "" if proven or not first.prefixed else f"; {remedy}"
+    condition = f". {remedy.sentence}" if remedy.kind is SEE_GROUPS else ""
     what = "" if first.kind is ResourceKind.CLUSTER else f"{first.kind} "
     return PreflightFinding(
         severity=PreflightSeverity.BLOCKING if first.blocking else PreflightSeverity.WARNING,

@@ -12,8 +12,13 @@ GRANT_NAMES: Final = RemedyKind(
 )
 GRANT_PREFIX: Final = RemedyKind(
     id="right-by-prefix",
-    condition="The user lacks this right on internal topics, also on those that are made later, and no other application's id begins like this one's. Where "
-    "one does, a prefix gives no more than the right to look.",
+    condition="The user lacks this right on internal topics, also on those that are made later, and every group of the cluster was seen: no other "
+    "application's id begins like this one's. Else a prefix gives no more than the right to look.",
+)
+SEE_GROUPS: Final = RemedyKind(
+    id="right-to-see-groups",
+    condition="The user lacks rights on internal topics, and does not see all groups of the cluster: a prefix might give the same rights on the topics "
+    "of another application. The command gives nothing but the right to look.",
 )
 COMPARE: Final = RemedyKind(id="right-unknown", condition="The cluster does not tell what the user of the connection may do.")
 ROLES: Final = RemedyKind(
@@ -36,7 +41,10 @@ def grant(
 ) -> Remedy:
     """Give a user rights. ``option`` names the kind of resource, ``operations`` are as `kafka-acls.sh` spells them. With ``prefixed`` a name stands for all
     that begin so; it is ``proven`` where every group of the cluster was seen and none is of another application with such an id, or only looking is allowed.
+    Where it is not, the user is let see the groups first.
     """
+    if prefixed and not proven:
+        return _see_groups(tools, principal)
     words = ["--add", "--allow-principal", principal]
     for operation in sorted(operations):
         words += ["--operation", operation]
@@ -44,11 +52,18 @@ def grant(
         words += [f"--{option}", name] if name else [f"--{option}"]
     if not prefixed:
         return Remedy(kind=GRANT_NAMES, text="grant it", commands=(tools.command(KafkaTool.ACLS, *words),))
-    unseen = (
-        "grant it where no other application's id begins so, which nobody sees without Describe on the cluster; otherwise on full names"
+    return Remedy(
+        kind=GRANT_PREFIX, text="grant it", commands=(tools.command(KafkaTool.ACLS, *words, "--resource-pattern-type", "prefixed"),)
     )
-    text = "grant it" if proven else unseen
-    return Remedy(kind=GRANT_PREFIX, text=text, commands=(tools.command(KafkaTool.ACLS, *words, "--resource-pattern-type", "prefixed"),))
+
+
+def _see_groups(tools: KafkaTools, principal: str) -> Remedy:
+    return Remedy(
+        kind=SEE_GROUPS,
+        text="a prefix is safe where no other application's id begins so, which nobody sees without Describe on the cluster: give that right first, and run "
+        "the preflight again for the commands that are safe then",
+        commands=(tools.command(KafkaTool.ACLS, "--add", "--allow-principal", principal, "--operation", "Describe", "--cluster"),),
+    )
 
 
 def compare_rights() -> Remedy:

@@ -73,7 +73,7 @@ def test_who_may_do_everything_lacks_nothing(purpose: str) -> None:
 @pytest.mark.fault("F57")
 @pytest.mark.parametrize("purpose", NEEDS)
 def test_who_may_do_nothing_is_told_everything_at_once(purpose: str) -> None:
-    nothing = rights({}, group=frozenset(), cluster=frozenset(), readable=False, ids=False)
+    nothing = rights({}, group=frozenset(), cluster=frozenset({DESCRIBE}), readable=False, ids=False)
     found = missing(NEEDS[purpose], nothing)
     assert {finding.kind for finding in found} == {"acl"}
     text = "\n".join(map(str, found))
@@ -91,7 +91,7 @@ def test_who_may_do_nothing_is_told_everything_at_once(purpose: str) -> None:
 def test_what_is_told_is_what_lacks_and_nothing_else(data: st.DataObject) -> None:
     need = data.draw(st.sampled_from([need for need in NEEDS["restore"] if need.kind is ResourceKind.TOPIC]))
     allowed = data.draw(st.frozensets(st.sampled_from(sorted(ALL))))
-    found = missing([need], rights({need.name: allowed}, cluster=frozenset()))
+    found = missing([need], rights({need.name: allowed}, cluster=frozenset({DESCRIBE})))
     lacking = need.operations - allowed
     assert bool(found) == bool(lacking)
     for finding in found:
@@ -134,13 +134,39 @@ def test_where_another_application_s_id_begins_so_nothing_but_looking_is_granted
         assert named == {topic.name for topic in TOPICS}
 
 
-def test_a_prefix_says_what_has_to_be_true_where_nobody_can_see_it() -> None:
-    said = "grant it where no other application's id begins so, which nobody sees without Describe on the cluster"
+@pytest.mark.remedy("right-to-see-groups")
+def test_no_command_gives_more_than_looking_by_a_prefix_to_a_user_who_does_not_see_all_groups() -> None:
     lacking: dict[str, Answer] = {"in": ALL, "table": ALL}
-    assert [said in one.text for one in missing(NEEDS["backup"], rights(lacking, cluster=ALL - {DESCRIBE})) if "app-" in one.remedy] == [
-        True
+    blind, seeing = rights(lacking, cluster=ALL - {DESCRIBE}), rights(lacking)
+    changing = {"in": ALL, "table": ALL, "app-a-changelog": ALL - {READ}, "app-b-changelog": ALL - {WRITE}, "app-c-repartition": ALL}
+    for needs in NEEDS.values():
+        for unseen in (blind, rights(changing, cluster=ALL - {DESCRIBE})):
+            found = missing(needs, unseen)
+            assert found
+            assert not [one for one in found if "prefixed" in one.remedy]
+            assert {one.remedy.partition("--operation ")[2] for one in found} == {"Describe --cluster"}
+    said = "A prefix is safe where no other application's id begins so, which nobody sees without Describe on the cluster"
+    (told,) = [one for one in missing(NEEDS["backup"], blind) if one.severity is PreflightSeverity.BLOCKING]
+    assert "lacks AlterConfigs, Read on topic app-a-changelog" in told.text
+    assert said in told.text
+    # Once they are seen, the prefix is granted.
+    (granted,) = missing(NEEDS["backup"], seeing)
+    assert "--topic app- --resource-pattern-type prefixed" in granted.remedy
+    assert said not in granted.text
+    # To look does no harm, whosever the topics are.
+    looking: dict[str, Answer] = {**lacking, **dict.fromkeys(("app-a-changelog", "app-b-changelog", "app-c-repartition"), ALL)}
+    (transactions,) = [
+        one for one in missing(NEEDS["restore"], rights(looking, cluster=ALL - {DESCRIBE}, ids=False)) if "prefixed" in one.remedy
     ]
-    assert [said in one.text for one in missing(NEEDS["backup"], rights(lacking))] == [False]
+    assert "--operation Describe --transactional-id app-" in transactions.remedy
+
+
+def test_a_command_that_several_findings_need_is_told_once() -> None:
+    blind = rights({"in": ALL, "table": ALL}, cluster=ALL - {DESCRIBE})
+    twice = [one for one in missing(NEEDS["backup"], blind) if one.severity is PreflightSeverity.BLOCKING] * 2
+    with pytest.raises(Refused) as caught:
+        required(twice, "a savepoint")
+    assert len(caught.value.commands) == 1
 
 
 def test_an_exact_savepoint_does_not_ask_for_what_it_does_not_use() -> None:
