@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
 from streams_recovery.core.connection import web_address
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.names import checked_name, pattern_steps
-from streams_recovery.core.words import milliseconds
+from streams_recovery.core.words import EPOCH, milliseconds, parse_moment
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}
@@ -29,6 +30,18 @@ _PATTERN_SIGNS = frozenset("*+?[](){}|^$\\")
 # Some seconds for the worst of names.
 _MOST_STEPS = 1e8
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class WholeNumber(int):
+    """A whole number of a file, with the text that it was written as: ``010`` in an environment is not 10."""
+
+    written: str
+
+
+class Decimal(float):
+    """A number with a point of a file, with the text that it was written as: ``3.10`` in an environment is not 3.1."""
+
+    written: str
 
 
 class Section(BaseModel):
@@ -76,12 +89,33 @@ def _configuration_name(value: str) -> str:
     return named("configuration name")(value)
 
 
-def _integer(value: Any) -> Any:
+def whole(value: Any) -> Any:
+    """A validator that takes whole numbers only, also as text."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}", value):
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"expected a whole number, found {value!r:.60}")  # noqa: TRY004 - pydantic collects ValueError only
     return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"expected a number, found {value!r}")  # noqa: TRY004
+    return value
+
+
+def _moment(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value
+    # A number would be taken for seconds or milliseconds: 20261121 for a day in 1970.
+    if not isinstance(value, str):
+        raise ValueError(f"expected a moment with its time zone, such as 2026-11-21T12:00:00Z, found {value!r:.60}")  # noqa: TRY004
+    try:
+        return EPOCH + timedelta(milliseconds=parse_moment(value))
+    except ConfigInvalid as error:
+        raise ValueError(f"{error.reason}: {error.next_step}") from error
+    except OverflowError as error:
+        raise ValueError(f"{value[:60]!r} is not in the calendar in UTC") from error
 
 
 def _switch(value: Any) -> Any:
@@ -171,7 +205,9 @@ def _argv(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> Any:
-    # An environment or argument list is full of numbers that people do not quote.
+    # An environment or argument list is full of numbers that people do not quote. They are meant as they are written.
+    if isinstance(value, WholeNumber | Decimal):
+        return value.written
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
@@ -182,11 +218,12 @@ def _field_path(value: str) -> str:
 
 
 Duration = Annotated[str, AfterValidator(accepted_by(milliseconds))]
-Integer = Annotated[int, BeforeValidator(_integer)]
+Integer = Annotated[int, BeforeValidator(whole)]
 Seconds = Annotated[Integer, Field(ge=1, le=86_400)]
+Number = Annotated[float, BeforeValidator(_number)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Text = Annotated[str, AfterValidator(_plain)]
-Argument = Annotated[str, BeforeValidator(_text)]
+Argument = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": ["string", "number"]})]
 Argv = Annotated[tuple[Argument, ...], AfterValidator(_argv)]
 Environment = Annotated[dict[str, Argument], AfterValidator(_environment)]
 InputName = Annotated[str, BeforeValidator(_no_pattern), AfterValidator(named("topic"))]
@@ -204,7 +241,8 @@ Url = Annotated[str, AfterValidator(_url)]
 Route = Annotated[str, AfterValidator(_route)]
 # A field of a document, or one of an object in it: ``meta.written_at``.
 FieldPath = Annotated[str, Field(max_length=1_000), AfterValidator(_field_path)]
-Moment = AwareDatetime
+# As in a form: with an offset, or with the name of a zone.
+Moment = Annotated[AwareDatetime, BeforeValidator(_moment), WithJsonSchema({"type": "string"})]
 
 
 class RateLimits(Section):

@@ -5,9 +5,11 @@ It runs whenever a DAG file is parsed, so it reads local files only and imports 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,8 +119,7 @@ def _files(directory: Path) -> dict[str, tuple[Path, ...]]:
 
 def _document(path: Path, environment: Mapping[str, str]) -> reading.Document:
     try:
-        with path.open("rb") as file:
-            content = file.read(reading.MAX_BYTES + 1)
+        content = _content(path)
     except OSError as error:
         raise ConfigInvalid(
             f"{path} cannot be read: {error.strerror}", next_step="check the file name and that this user may read it", file=str(path)
@@ -127,6 +128,15 @@ def _document(path: Path, environment: Mapping[str, str]) -> reading.Document:
         return reading.read(content, environment)
     except reading.YamlError as error:
         raise _invalid(path, [(error.line, error.reason)], error.hint) from error
+
+
+def _content(path: Path) -> bytes:
+    """The beginning of a file, with one byte more than may be read. Raises ``OSError``."""
+    # A pipe would let everybody wait who reads the directory.
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    with path.open("rb") as file:
+        return file.read(reading.MAX_BYTES + 1)
 
 
 def _only(name: str, paths: Sequence[Path]) -> Path:

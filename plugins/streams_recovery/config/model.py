@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from streams_recovery.config.application import Application, Groups, Output, Source, Store, Topics
 from streams_recovery.config.backup import (
@@ -21,7 +21,7 @@ from streams_recovery.config.backup import (
     Storage,
     archive_problems,
 )
-from streams_recovery.config.fields import ConfigurationName, Section, StoreName, TopicName
+from streams_recovery.config.fields import ConfigurationName, Section, StoreName, TopicName, whole
 from streams_recovery.config.monitor import Monitor
 from streams_recovery.config.restore import Clone, Deploy, Restore, clone_problems, real_outputs
 from streams_recovery.config.runs import Runs
@@ -41,7 +41,7 @@ NO_PAUSE_WITH_STANDBY = "Kafka Streams ends an application with standby tasks wh
 class ApplicationConfig(Section):
     """Everything known about one application. ``name`` is its file's stem and how operators choose it."""
 
-    version: Literal[1]
+    version: Annotated[Literal[1], BeforeValidator(whole)]
     name: ConfigurationName
     application: Application
     source: Source = Source()

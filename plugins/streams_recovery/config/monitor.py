@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Self
 from croniter import croniter
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from streams_recovery.config.fields import Duration, Integer, Section, Url, explained
+from streams_recovery.config.fields import Duration, Integer, Number, Section, Url, explained
 from streams_recovery.config.rules import Schedule
 from streams_recovery.core.connection import unencrypted
 from streams_recovery.core.status.alerts import AlertPolicy
@@ -47,7 +47,7 @@ def _reminder(value: str) -> str:
     return value
 
 
-Share = Annotated[float, Field(gt=0, le=1000)]
+Share = Annotated[Number, Field(gt=0, le=1000)]
 Bytes = Annotated[Integer, Field(ge=0, le=1 << 60)]
 Records = Annotated[Integer, Field(ge=0, le=1 << 60)]
 Notifier = Annotated[str, AfterValidator(_notifier)]
@@ -73,7 +73,7 @@ class MonitorLimits(Section):
     repartition_bytes: Bytes = 10 << 30
     growth_from_bytes: Bytes = 1 << 30
     disk_full_within: Duration = "P2D"
-    disk_free: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    disk_free: Annotated[Number, Field(ge=0, lt=1)] = 0.1
     retention_margin: Duration = "PT6H"
     lag_records: Records | None = None
     lag_growth: Records = 100_000

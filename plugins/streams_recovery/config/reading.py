@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 from yaml.composer import Composer
 
+from streams_recovery.config.fields import Decimal, WholeNumber
 from streams_recovery.config.model import ApplicationConfig
 
 MAX_BYTES = 256 * 1024
@@ -230,11 +231,13 @@ class _Reader:
 
 def _numeral(text: str) -> int | float | str:
     # YAML 1.1 reads 017 as octal and 1:30 as sixty-based; nobody who writes a configuration means that.
-    for kind in (int, float):
+    for kind in (WholeNumber, Decimal):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        number.written = text
+        return number
     return text
 
 
@@ -259,7 +262,11 @@ def problems(errors: Sequence[ErrorDetails], document: Document) -> list[tuple[i
     """Line and sentence for each error, in the order of the file. Behind the first ``MAX_PROBLEMS`` only their number: a sentence costs much more than
     an error.
     """
-    in_order = sorted(((document.line(error["loc"]), error) for error in errors), key=lambda found: found[0])
+    # A list whose entries are wrong is not also too short.
+    has_short = any(error["type"] == "too_short" for error in errors)
+    around = {error["loc"][:depth] for error in errors for depth in range(len(error["loc"]))} if has_short else set()
+    kept = [error for error in errors if error["type"] != "too_short" or error["loc"] not in around]
+    in_order = sorted(((document.line(error["loc"]), error) for error in kept), key=lambda found: found[0])
     found = sorted({(line, _cut(_sentence(error), _MOST_OF_A_REASON)) for line, error in in_order[:MAX_PROBLEMS]})
     if rest := in_order[MAX_PROBLEMS:]:
         found.append((rest[0][0], f"{len(rest)} more from here on"))
@@ -282,6 +289,10 @@ def _sentence(error: ErrorDetails) -> str:
         reason = "should be a list, such as [orders]"
     elif error["type"] in _MAPPINGS:
         reason = "should have keys below it, each on a line with its value"
+    elif error["type"] == "too_short":
+        reason = "should have an entry"
+    elif error["type"] == "string_type":
+        reason = "should be text; a number or a word such as yes, no, on, off, true, false or null needs quotes to be text"
     return f"{place}: {reason}" if place else reason
 
 

@@ -6,6 +6,7 @@ What an installed package does is in tests/unit/test_wheel.py.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -73,6 +74,13 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
         ("backend: filesystem", "backend: s3\n  bucket: s3://mine/some/where", "write bucket: mine and prefix: some/where"),
         ("backend: filesystem", "backend: s3\n  bucket: mine/", "write bucket: mine"),
         ("kind: process", "kind: command", "the section command is needed"),
+        (
+            "id: orders",
+            "id: 017",
+            "application.id: should be text; a number or a word such as yes, no, on, off, true, false or null needs quotes",
+        ),
+        ("version: 1", "version: true", "version: expected a whole number, found True"),
+        ("topics:", "monitor: {limits: {disk_free: no}}\ntopics:", "monitor.limits.disk_free: expected a number, found False"),
         ("http://127.0.0.1:18081", "http://user:canary@127.0.0.1:18081", "must not carry a user name"),
         ("http://127.0.0.1:18081", "ftp://user:canary@127.0.0.1:99999", "must not carry a user name"),
         ("http://127.0.0.1:18081", "file:///etc/passwd", "not an http or https address"),
@@ -139,6 +147,20 @@ def test_a_name_that_airflow_could_not_take_is_refused(tmp_path: Path) -> None:
     assert load(written(tmp_path, MINIMAL, f"{'x' * 100}.yaml"), {}).name == "x" * 100
 
 
+def test_a_list_whose_only_entry_is_wrong_is_not_called_too_short(tmp_path: Path) -> None:
+    told = refused(tmp_path, MINIMAL.replace("http://127.0.0.1:18081", "orders"))
+    assert "runs.process.instances.0.url: 'orders' is not an http or https address" in told
+    assert "at least" not in told
+    begin = MINIMAL.index("      - {name: one")
+    assert "runs.process.instances: should have an entry" in refused(tmp_path, MINIMAL[:begin].replace("instances:", "instances: []"))
+
+
+@pytest.mark.fault("F59")
+def test_a_pipe_among_the_files_lets_nobody_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "broken.yaml")
+    assert "it is no regular file" in loaded_beside(tmp_path, {})["broken"]
+
+
 @pytest.mark.fault("F59")
 def test_an_alias_bomb_costs_nothing(tmp_path: Path) -> None:
     levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30))
@@ -156,6 +178,28 @@ def test_variables_become_numbers_switches_and_nothing(tmp_path: Path) -> None:
     assert config.storage.endpoint is None
     assert config.storage.bucket == "2026"
     assert config.storage.path == str(tmp_path / "repository")
+
+
+@pytest.mark.fault("F59")
+@pytest.mark.parametrize("written_as", ["3.10", "010", "1_000", "1.5e+3", "+5", "-0", ".5", "0.00001", "9" * 5_000])
+def test_numbers_reach_programs_as_they_are_written(tmp_path: Path, written_as: str) -> None:
+    text = MINIMAL.replace("Orders.java]", f"{written_as}]\n    environment: {{V: {written_as}}}")
+    text = text.replace("guarantee:", f"streams_config: {{some.setting: {written_as}}}\n  guarantee:")
+    config = load(written(tmp_path, text), {})
+    assert config.runs.process is not None
+    assert config.runs.process.command == ("java", written_as)
+    assert config.runs.process.environment == {"V": written_as}
+    assert config.application.streams_config == {"some.setting": written_as}
+
+
+@pytest.mark.fault("F59")
+def test_editors_take_what_the_loader_takes(tmp_path: Path) -> None:
+    text = MINIMAL.replace("Orders.java]", "8080]\n    environment: {PORT: 8080, SHARE: 0.5}").replace(
+        "version: 1", 'version: "${VERSION:-1}"'
+    )
+    text += 'restore: {time_window_end: "2026-11-21T12:00:00 Europe/Vienna"}\n'
+    load(written(tmp_path, text), {})
+    jsonschema.validate(yaml.safe_load(text), application_schema(), format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
 def test_what_a_variable_contains_cannot_add_keys(tmp_path: Path) -> None:

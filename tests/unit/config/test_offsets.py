@@ -94,10 +94,18 @@ def ending_at(directory: Path, moment: str) -> ApplicationConfig:
         ("2026-11-21T12:00:00Z", "  ", 1_795_262_400_000),
         ("2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z", 1_795_262_401_000),
         ("null", "2026-11-21T12:00:01Z", 1_795_262_401_000),
+        ("2026-11-21T13:00:00 Europe/Vienna", "", 1_795_262_400_000),
     ],
 )
 def test_the_moment_that_a_run_asks_for_goes_first(tmp_path: Path, moment: str, asked: str, found: int) -> None:
     assert as_of(ending_at(tmp_path, moment), asked, "position") == AsOf(moment=found, by=CutBy.POSITION)
+
+
+@pytest.mark.fault("F59")
+@pytest.mark.parametrize("moment", ["20261121", "1795262400", "'1795262400000'", "1.5", "yes", "2026-11-21", "0001-01-01T00:00:00+14:00"])
+def test_a_number_is_no_moment_of_1970(tmp_path: Path, moment: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"orders\.yaml:\d+: restore\.time_window_end: "):
+        ending_at(tmp_path, moment)
 
 
 def test_without_a_moment_there_is_nothing_to_restore_to(tmp_path: Path) -> None:
