@@ -126,7 +126,7 @@ class TopicImage(TopicAtCut):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutProof:
     """The proof of the label. ``reasons`` name what stood against ``exact``; empty when the label is exact. ``assumptions`` are what an exact label takes for
-    granted, because nothing that could be asked tells.
+    granted, because nothing that could be asked tells. ``past_end`` are partitions whose committed offset lay behind the end of their log.
     """
 
     mode: QuiesceMode
@@ -137,6 +137,7 @@ class CutProof:
     attempts: int
     reasons: tuple[str, ...]
     assumptions: tuple[str, ...] = ()
+    past_end: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

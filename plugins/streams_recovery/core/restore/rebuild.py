@@ -197,6 +197,7 @@ def _starts(gap: Mapping[TopicPartition, int]) -> str:
 class KeptInput:
     """One partition, at the savepoint and now. ``leader_epoch`` and ``end`` are the present ones. ``epoch_end`` is the offset at which the broker
     says that the records up to the savepoint's leader epoch end; None if it cannot tell. ``compacted``: the log cleaner may remove records.
+    ``past_end``: the log had been cut back before the savepoint already, to below what the application had read.
     """
 
     tp: TopicPartition
@@ -205,6 +206,7 @@ class KeptInput:
     epoch_end: int | None
     end: int
     compacted: bool
+    past_end: bool = False
 
     @property
     def read(self) -> int:
@@ -212,7 +214,9 @@ class KeptInput:
         return 0 if self.image.committed is None else self.image.committed.offset
 
     def truncated_below(self, offset: int) -> str | None:
-        """The reason its records below ``offset``, which existed at the savepoint, are different now. None if they are the same."""
+        """The reason its records below ``offset``, which the state has, are different now. None if they are the same."""
+        if self.past_end:
+            return f"its log ended at the savepoint before the committed offset {self.read}"
         return truncation(seen=self.image.leader_epoch, upto=offset, now=self.leader_epoch, epoch_end=self.epoch_end)
 
 

@@ -133,7 +133,7 @@ class CutEvidence:
     """The evidence of one attempt at a cut. ``held`` is True if the application was proven idle for the whole attempt. In mode ``stop``: it closed
     cleanly. In mode ``pause``: the same members were paused before and after, for longer than a commit interval. ``why_not_held`` explains False.
     ``writers_transactional`` does not matter if the readings already contradict an exact cut. ``not_transactional`` are changelogs that show that the program
-    works at least once, whatever its configuration says.
+    works at least once, whatever its configuration says. ``past_end`` are partitions whose committed offset lies behind the end of their log.
     """
 
     mode: QuiesceMode
@@ -143,6 +143,14 @@ class CutEvidence:
     why_not_held: str
     writers_transactional: bool
     not_transactional: tuple[TopicPartition, ...] = ()
+    past_end: tuple[TopicPartition, ...] = ()
+
+
+def past_end(committed: Committed, ends: Offsets) -> tuple[TopicPartition, ...]:
+    """The partitions whose committed offset lies behind the end that was read after it, as when the log was cut back while nobody read on. The state has
+    records that the log lost, and the offset would skip what comes in their place.
+    """
+    return tuple(sorted(tp for tp, known in committed.items() if known is not None and tp in ends and known.offset > ends[tp]))
 
 
 def judge(evidence: CutEvidence) -> tuple[Consistency, tuple[str, ...]]:
@@ -153,6 +161,11 @@ def judge(evidence: CutEvidence) -> tuple[Consistency, tuple[str, ...]]:
     reasons = []
     if not readings.committed_unchanged:
         reasons.append("committed offsets moved between the two reads")
+    if evidence.past_end:
+        reasons.append(
+            f"the committed offset of {first_names(evidence.past_end)} lies behind the end of its log, which lost records that the state has, and gets others "
+            "in their place"
+        )
     if readings.open_across:
         reasons.append(f"a transaction was open at the end of {first_names(readings.open_across)}")
     elif readings.moved:
@@ -179,6 +192,7 @@ def proof(evidence: CutEvidence, *, held_seconds: float, attempts: int) -> tuple
         held_seconds=round(held_seconds, 3),
         attempts=attempts,
         reasons=reasons,
+        past_end=tuple(map(str, evidence.past_end)),
     )
 
 

@@ -6,7 +6,7 @@ hold. In place those that stay are looked at before the restore relies on them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -218,16 +218,29 @@ def require_nothing_new(recovery: RecoveryContext, move: SiteMove | None) -> Non
 
 
 def check_kept(
-    recovery: RecoveryContext, placed: Iterable[Placed], present: Mapping[str, TopicDescription], strategy: OffsetStrategy
+    recovery: RecoveryContext,
+    placed: Sequence[Placed],
+    present: Mapping[str, TopicDescription],
+    strategy: OffsetStrategy,
+    past_end: Collection[str],
 ) -> tuple[str, ...]:
-    """The warnings about inputs that stay as they are. Raises ``Refused`` naming those that lost records which the savepoint's state was made of."""
+    """The warnings about inputs that stay as they are. Raises ``Refused`` naming those that lost records which the savepoint's state was made of, before it
+    (``past_end``: see ``CutProof``) or since.
+    """
     images = {
         TopicPartition(one.name, image.partition): image
         for one in placed
         if one.image.role is TopicRole.INPUT and not one.made
         for image in one.image.partitions
     }
-    kept = kept_inputs(recovery, images, present)
+    # By their names at the savepoint.
+    lost = {
+        TopicPartition(one.name, image.partition)
+        for one in placed
+        for image in one.image.partitions
+        if str(TopicPartition(one.image.name, image.partition)) in past_end
+    }
+    kept = [replace(one, past_end=one.tp in lost) for one in kept_inputs(recovery, images, present)]
     sources: dict[str, list[str]] = {}
     for store, topic in recovery.config.sources.items():
         sources.setdefault(topic, []).append(store)

@@ -187,7 +187,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
         refuse_joined_inputs(joined)
     logs = _logs(recovery, placed, source, joined)
     chosen = _offsets(recovery, placed, source, logs, joined)
-    kept = check_kept(recovery, [one for one in placed if one.name not in proven_inputs], present, source.offsets)
+    kept = check_kept(recovery, [one for one in placed if one.name not in proven_inputs], present, source.offsets, manifest.proof.past_end)
     planned = RestorePlan(
         application_id=recovery.application_id,
         source_application_id=manifest.application_id,

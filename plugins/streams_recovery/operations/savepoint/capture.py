@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import Final
 
 from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CutProof, PartitionCut
-from streams_recovery.core.savepoint.cut import CutEvidence, Readings, assumptions, moved_since, proof, purged_tails, read_cut, unread
+from streams_recovery.core.savepoint.cut import (
+    CutEvidence,
+    Readings,
+    assumptions,
+    moved_since,
+    past_end,
+    proof,
+    purged_tails,
+    read_cut,
+    unread,
+)
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_settings import held, without_hold
 from streams_recovery.kafka.application_logs import ApplicationLogs
@@ -28,6 +39,11 @@ from streams_recovery.operations.savepoint.values import CutDraft, CutSummary, D
 from streams_recovery.storage.run_artifacts import other_attempt
 
 DRAFT = "cut"
+_HOLD_IT: Final = "use mode pause or stop, or set backup.consistency.fallback"
+_ONCE_READ: Final = (
+    "find out why the log lost records that were acknowledged; take the savepoint again once the application has read on there and committed that, or once "
+    "its offset there was set to one within the log"
+)
 
 
 def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
@@ -47,8 +63,9 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
     may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
     try:
         cut, tails = _take(recovery, ticket, found, quiesced, exact_only=may_fall_back)
-    except NotExact:
-        if ticket.fallback is None or not may_fall_back:
+    except NotExact as error:
+        # An application that is held commits nothing, so it would be held in vain.
+        if ticket.fallback is None or not may_fall_back or error.facts.get("past_end"):
             raise
         quiesced = quiesce(recovery, replace(ticket, mode=ticket.fallback))
         cut, tails = _take(recovery, ticket, found, quiesced, exact_only=False)
@@ -110,12 +127,14 @@ def _take(
             if again.consistency is tried.consistency or (attempt >= policy.attempts and not exact_only):
                 return _with_proof(again, cut, found, quiesced), tails
             reasons = again.proof.reasons
+    behind = list(map(str, tried.evidence.past_end))
     raise NotExact(
         f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
-        next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in "
+        next_step=f"{_ONCE_READ if behind else _HOLD_IT}; or allow `ahead` savepoints in "
         "backup.consistency.require, and a restore of such a one may count input twice",
         attempts=policy.attempts,
         reasons=reasons,
+        past_end=behind,
     ) from gone
 
 
@@ -245,6 +264,7 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
         why_not_held=why_not_held,
         writers_transactional=transactional,
         not_transactional=logs.not_transactional(changelogs, readings.ends) if asks and not transactional else (),
+        past_end=past_end(readings.committed_before, logs.high_watermarks(tuple(readings.committed_before))),
     )
     held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
     consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)

@@ -86,7 +86,7 @@ def refusals(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...]:
     return (
         *found,
         *_refused(lambda: choose_offsets(kept, EXACT, logs, auto_offset_reset=reset, rows_below=_no_rows)),
-        *_refused(lambda: check_kept(recovery, kept, present, EXACT)),
+        *_refused(lambda: check_kept(recovery, kept, present, EXACT, manifest.proof.past_end)),
     )
 
 

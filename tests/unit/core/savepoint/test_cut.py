@@ -30,6 +30,7 @@ from streams_recovery.core.savepoint.cut import (
     of_deletions,
     of_pause,
     of_stop,
+    past_end,
     proof,
     purged_tails,
     unread,
@@ -249,3 +250,18 @@ def test_input_is_left_where_a_committed_offset_is_below_the_end() -> None:
     part = PartitionCut(tp=T0, log_start=0, last_stable=5, end=5, leader_epoch=0, committed=committed(5))
     assert not unread({T0: part, T1: replace(part, tp=T1, committed=None)})
     assert unread({T0: replace(part, end=6)})
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.parametrize("evidence", [HELD, LIVE, replace(HELD, mode=QuiesceMode.STOP)])
+def test_an_offset_behind_the_end_of_its_log_is_not_exact_however_still_all_is(evidence: CutEvidence) -> None:
+    """The log was cut back while nobody read on: the state has what it lost, and the offset would skip what comes there later."""
+    read: Committed = {T0: committed(5), T1: committed(7), T2: None}
+    behind = past_end(read, {T0: 4, T1: 7, T2: 9})
+    assert behind == (T0,)
+    assert past_end(read, {T0: 5, T1: 8, T2: 9}) == ()
+    label, found = proof(replace(evidence, past_end=behind), held_seconds=0.0, attempts=1)
+    assert label is Consistency.AHEAD
+    assert found.past_end == ("in-0",)
+    assert "the committed offset of in-0 lies behind the end of its log" in found.reasons[0]
+    assert proof(evidence, held_seconds=0.0, attempts=1)[1].past_end == ()
