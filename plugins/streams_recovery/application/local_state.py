@@ -113,10 +113,13 @@ def _removed(directory: Path) -> bool:
 
 
 def marked(directory: Path, beside: Path) -> WipeMark | None:
-    """The moment from which on ``directory`` is made anew, by the clock of the file system that has it; None where nothing can be written ``beside`` it."""
+    """The moment from which on ``directory`` is made anew, by the clock of the file system that has it; None where nothing can be written ``beside`` it. One
+    that is there and has nothing in it is kept so: whoever wiped it made it again, or took only what was in it.
+    """
     try:
         with tempfile.NamedTemporaryFile(dir=beside, prefix=".wiped-") as file:
-            return WipeMark(place=str(directory), at=os.fstat(file.fileno()).st_mtime_ns)
+            emptied = directory.is_dir() and not any(directory.iterdir())
+            return WipeMark(place=str(directory), at=os.fstat(file.fileno()).st_mtime_ns, wiped=(str(directory),) if emptied else ())
     except OSError as error:
         LOGGER.info("the time of %s cannot be measured: %s", beside, error)
         return None
@@ -129,14 +132,21 @@ def since(marks: Iterable[WipeMark]) -> StateSince:
     unseen: list[str] = []
     for mark in marks:
         directory = Path(mark.place)
+        emptied = str(directory) in mark.wiped
         try:
-            old = _older(directory.resolve(), mark.at)
+            old = _older(directory.resolve(), mark.at, emptied=emptied)
+            nothing = emptied and not any(directory.iterdir())
         except FileNotFoundError:
             unseen.append(f"{directory} is not there")
         except OSError as error:
             unseen.append(f"{directory} cannot be looked at: {error.strerror}")
         else:
-            (fresh if old is None else stale).append(str(directory) if old is None else f"{old} (of {directory})")
+            if old is not None:
+                stale.append(f"{old} (of {directory})")
+            elif nothing:
+                unseen.append(f"{directory} has nothing in it since the wipe")
+            else:
+                fresh.append(str(directory))
     return StateSince(fresh=tuple(fresh), stale=tuple(stale), unseen=tuple(unseen))
 
 
@@ -156,9 +166,11 @@ def open_files(pid: int) -> Iterator[Path]:
         return
 
 
-def _older(directory: Path, at: int) -> Path | None:
-    """What there is of it that was there before this moment. Raises ``OSError`` when the directory itself cannot be seen."""
-    if _born(directory) < at:
+def _older(directory: Path, at: int, *, emptied: bool) -> Path | None:
+    """What there is of it that was there before this moment; the directory itself is not, where a wipe has ``emptied`` it or made it anew. Raises ``OSError``
+    when the directory itself cannot be seen.
+    """
+    if _born(directory) < at and not emptied:
         return directory
     return next((path for path in _inside(directory) if (born := _born_or_none(path)) is not None and born < at), None)
 

@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from streams_recovery.application import instance_record
@@ -116,9 +116,11 @@ class ProcessApplication:
                 stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
             looks = [self._look(files, locked=True) for files in self._files.values()]
             require_gone(looks)
+            checked(self._state_directories(), self._application_id, self._kind)
             for directory in self._state_directories():
-                # As a start makes it: a moment that is measured there tells later what is younger.
-                directory.mkdir(parents=True, exist_ok=True)
+                # As a start makes it: a moment that is measured there tells later what is younger. Where that fails there is no state, and no such moment.
+                with suppress(OSError):
+                    directory.mkdir(parents=True, exist_ok=True)
             return wipe(self._state_directories(), self._application_id, self._kind)
 
     def state_since(self, marks: Sequence[WipeMark]) -> StateSince:

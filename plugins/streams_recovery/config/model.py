@@ -174,6 +174,10 @@ class ApplicationConfig(Section):
         default = QuiesceMode.PAUSE if self.no_pause_because is None else QuiesceMode.STOP
         return self.backup.consistency.mode or default
 
+    def may_stop(self, mode: QuiesceMode) -> bool:
+        """True when a savepoint in this mode stops the application, or may: only one that leaves it alone falls back to anything."""
+        return mode is QuiesceMode.STOP or (mode is QuiesceMode.LIVE and self.backup.consistency.fallback == "stop")
+
     @model_validator(mode="after")
     def _within_its_kind(self) -> Self:
         problems = list(_kind_problems(self))

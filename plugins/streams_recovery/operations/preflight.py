@@ -68,7 +68,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
     shared = _shared(recovery)
     topics = [_in_use(recovery, name, role, facts.get(name)) for name, role in sorted(roles.items()) if not (shared and name == probe)]
     policy = recovery.config.backup.consistency
-    stops = QuiesceMode.STOP in (mode or recovery.config.quiesce_mode, policy.fallback)
+    stops = recovery.config.may_stop(mode or recovery.config.quiesce_mode)
     needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery), shared=shared)
     declared = recovery.config.declared(recovery.config.backup.profile, roles)
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]

@@ -97,6 +97,27 @@ def test_the_example_starts_once_stops_cleanly_and_wipes_only_what_is_gone(appli
     assert shop.state_since(()).unseen == ("the wipe program named no directory that can be seen from here",)
 
 
+@pytest.mark.fault("F107")
+@pytest.mark.parametrize("again", [False, True], ids=["only emptied", "made again"])
+def test_a_wipe_program_may_leave_the_directory_empty(tmp_path: Path, again: bool) -> None:
+    state = tmp_path / "state" / "shop"
+    (state / "0_0").mkdir(parents=True)
+    kept = tmp_path / "kept"
+    (kept / "0_0").mkdir(parents=True)
+    takes = f"shutil.rmtree('{state}'); os.mkdir('{state}')" if again else f"shutil.rmtree('{state}/0_0')"
+    wipe = f"import json, os, shutil; {takes}; print(json.dumps({{'removed': ['{state}'], 'remaining': []}}))"
+    gone = '[{"name": "a", "state": "gone", "streams_state": null, "closed_cleanly": true, "detail": ""}]'
+    verbs = {verb: ["echo", gone] for verb in ("status", "stop", "start")}
+    shop = CommandApplication(CommandRuns.model_validate({**verbs, "wipe": [sys.executable, "-c", wipe]}), "shop")
+    marks = shop.wipe_state().marks
+    empty = shop.state_since(marks)
+    assert (empty.fresh, empty.stale, empty.unseen) == ((), (), (f"{state} has nothing in it since the wipe",))
+    (state / "0_0").mkdir()
+    assert shop.state_since(marks).fresh == (str(state),)
+    (kept / "0_0").rename(state / "0_1")
+    assert shop.state_since(marks).stale == (f"{state}/0_1 (of {state})",)
+
+
 @pytest.mark.parametrize("ends_with", ["1", "deaf"])
 def test_an_end_that_is_not_clean_is_told(application: Application, tmp_path: Path, ends_with: str) -> None:
     shop = application(ends_with)

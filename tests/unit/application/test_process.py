@@ -10,6 +10,8 @@ import pytest
 
 from streams_recovery.application import local_state
 from streams_recovery.application.local_state import since, task_directory_of, wipe
+from streams_recovery.application.process import ProcessApplication
+from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ConfigInvalid, Refused
 
@@ -194,3 +196,13 @@ def test_a_file_of_a_task_tells_where_the_state_is():
     ):
         found = task_directory_of(Path(file), "app")
         assert (None if found is None else str(found)) == directory
+
+
+def test_a_wipe_needs_no_state_directory_that_cannot_be_made(tmp_path):
+    def wiped_in(directory):
+        instance = {"name": "a", "url": "http://localhost:1", "state_directory": str(directory)}
+        section = ProcessRuns.model_validate({"directory": str(tmp_path / "own"), "command": ["true"], "instances": [instance]})
+        return ProcessApplication(section, "app", ApplicationKind.KAFKA_STREAMS).wipe_state()
+
+    (tmp_path / "file").touch()
+    assert (wiped_in(tmp_path / "file" / "below").remaining, wiped_in(tmp_path / "state").remaining) == ((), ())

@@ -12,7 +12,7 @@ from streams_recovery.config.backup import DagRight, Storage
 from streams_recovery.config.loader import load, load_all
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.kafka_types import Profile, TopicRole
+from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from tests.support.examples.configurations import MINIMAL, refused, written
 
 _CREDENTIALS = {"connection", "seal"}
@@ -188,6 +188,22 @@ def test_by_default_it_is_paused_where_it_can_be_and_stopped_where_not(
     config = with_consistency(tmp_path, text, **application)
     assert config.quiesce_mode == mode
     assert open_application(config.runs, "orders").can_pause is (config.runs.chosen.no_pause_because is None)
+
+
+@pytest.mark.parametrize(
+    ("consistency", "stopping"),
+    [
+        ("mode: pause, fallback: stop", ["stop", "live"]),
+        ("mode: live, fallback: stop", ["stop", "live"]),
+        ("mode: stop", ["stop"]),
+        ("mode: live", ["stop"]),
+    ],
+)
+def test_only_a_savepoint_of_an_application_that_is_left_alone_falls_back_to_a_stop(
+    tmp_path: Path, consistency: str, stopping: list[str]
+) -> None:
+    config = with_consistency(tmp_path, MINIMAL, consistency)
+    assert [mode for mode in ("stop", "live", "pause") if config.may_stop(QuiesceMode(mode))] == stopping
 
 
 @pytest.mark.parametrize("text", [controlled("pause: null"), controlled("resume: null"), COMMAND])

@@ -118,12 +118,15 @@ def seen_since(cluster: Cluster, application_id: str, marks: Sequence[WipeMark])
     pods = cluster.pod_objects(workload)
     if mark is None:
         return StateSince(unseen=("no wipe has noted which volumes there were",))
-    claims = _claims_seen(cluster)
+    # By the template: a pod has other containers too, which something in the cluster has put into it, such as those of a service mesh.
+    claims, container, section = _claims_seen(cluster), cluster.container(workload), cluster.section
     found: dict[str, list[str]] = {"fresh": [], "stale": [], "unseen": []}
-    section = cluster.section
     for pod in pods:
         name, own = pod["metadata"]["name"], replace(workload, template={"spec": pod["spec"]}, claim_templates=())
-        container, beside = cluster.container(own), {one["name"] for one in pod["spec"].get("volumes") or ()}
+        beside = {one["name"] for one in pod["spec"].get("volumes") or ()}
+        if container not in {one["name"] for one in pod["spec"]["containers"]}:
+            found["unseen"].append(f"pod {name}: it has no container {container}")
+            continue
         try:
             volume = state_volume(own, container, section.state_directory, application_id, without_state=beside)
         except ConfigInvalid as error:

@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 
 from streams_recovery.application.kubernetes.cluster import Cluster
-from streams_recovery.application.kubernetes.wiping import APPLICATION, CLAIM, WIPE, WipingJobs, job_name, wiping_job
+from streams_recovery.application.kubernetes.wiping import APPLICATION, CLAIM, WIPE, WipingJobs, job_name, seen_since, wiping_job
+from streams_recovery.application.port import StateSince, WipeMark
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound
-from streams_recovery.core.kubernetes.workload import StateVolume
+from streams_recovery.core.kubernetes.workload import StateVolume, application_container, workload_of
 
 MOUNT = {"name": "data", "mountPath": "/data", "subPath": "orders", "readOnly": False}
 
@@ -164,3 +165,53 @@ def test_a_job_that_was_replaced_meanwhile_is_not_believed() -> None:
 
     jobs.read_namespaced_job = replaced  # type: ignore[method-assign]
     assert "somebody replaced job" in jobs.wipe()[0]
+
+
+class Pods:
+    """One pod of a StatefulSet with its claim, into which something in the cluster has put a container and a volume."""
+
+    def __init__(self, container: str = "app") -> None:
+        mounts = [{"name": "data", "mountPath": "/data"}]
+        self.template = {"spec": {"containers": [{"name": container, "volumeMounts": mounts}]}}
+        self.section = SECTION.model_copy(update={"claims": "delete", "wipe_image": None})
+        self.client = self
+
+    def api(self, _: str) -> Any:
+        return self
+
+    def call(self, doing: str, function: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
+        del doing
+        return function(*arguments)
+
+    def list_namespaced_persistent_volume_claim(self, _: str) -> Any:
+        return {"items": [{"metadata": {"name": "data-orders-0", "uid": "claim-2"}}]}
+
+    def workload(self) -> Any:
+        spec = {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "orders"}},
+            "template": self.template,
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+        }
+        return workload_of(self.section.workload_name, {"metadata": {}, "spec": spec})
+
+    def container(self, workload: Any) -> str:
+        return application_container(workload.template, self.section.container, "orders")
+
+    def pod_objects(self, _: Any) -> Any:
+        app = {"name": "app", "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "certs", "mountPath": "/certs"}]}
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-orders-0"}}
+        volumes = [claim, {"name": "certs", "csi": {"driver": "mesh"}}]
+        return [{"metadata": {"name": "orders-0", "uid": "pod-2"}, "spec": {"containers": [{"name": "mesh"}, app], "volumes": volumes}}]
+
+    def since(self, known: str) -> StateSince:
+        mark = WipeMark(place=self.section.workload, known=(known,))
+        return seen_since(cast("Cluster", self), "orders", [mark])
+
+
+@pytest.mark.fault("F107")
+def test_a_container_that_a_service_mesh_has_put_into_a_pod_does_not_stop_a_restore() -> None:
+    found = Pods().since("claim-1")
+    assert (found.fresh, found.stale, found.unseen) == (("pod orders-0: claim data-orders-0 was made after the wipe",), (), ())
+    assert len(Pods().since("claim-2").stale) == 1
+    assert Pods(container="renamed").since("claim-1").unseen == ("pod orders-0: it has no container renamed",)
