@@ -14,6 +14,7 @@ from streams_recovery.application.command import CommandApplication
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.preflight.findings import AUTO_CREATE, PreflightFinding, PreflightSeverity, blocking, blocking_finding
+from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore, savepoint
 from streams_recovery.operations.restore import dry_run
@@ -40,6 +41,7 @@ def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(
     assert savepoint.before_savepoint(surviving(small).recovery) == ()
 
 
+@pytest.mark.remedy("as-refused")
 @pytest.mark.fault("F90")
 def test_what_the_beginning_of_a_savepoint_would_refuse_is_told_by_its_preflight(small: Small) -> None:
     recovery = replace(small.recovery, config=configured(small.recovery, topics={"outputs": [f"{small.output.topic}-gone"]}))
@@ -65,6 +67,7 @@ def test_a_pattern_that_means_no_topic_is_told_before_a_savepoint(small: Small) 
     assert (told.severity, "topics.include has nothing-*, and" in told.text) == (PreflightSeverity.WARNING, True)
 
 
+@pytest.mark.remedy("savepoint-partitions")
 @pytest.mark.fault("F89")
 def test_an_input_that_gets_partitions_is_told_of_before_a_restore_and_by_the_next_savepoint(small: Small) -> None:
     recovery, before = small.recovery, take(small).savepoint_id
@@ -86,6 +89,7 @@ def test_an_input_that_gets_partitions_is_told_of_before_a_restore_and_by_the_ne
     assert blocking(dry_run.before_restore(recovery, recovery.savepoints.latest())) == ()
 
 
+@pytest.mark.remedy("savepoint-output-emptied")
 def test_an_output_that_comes_back_empty_is_told_of_in_preflight_and_plan(small: Small) -> None:
     found = surviving(small)
     saved = take(found).savepoint_id
@@ -105,8 +109,8 @@ class Barred(CommandApplication):
     """One that may be held and asked, and not be stopped."""
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
-        state = (blocking_finding("state-not-wipeable", "its state cannot be wiped", "move it"),) if wipes else ()
-        return (blocking_finding("kubernetes-right", "this may not scale it", "grant it"), *state) if stops else ()
+        state = (blocking_finding("state-not-wipeable", "its state cannot be wiped", as_refused("move it")),) if wipes else ()
+        return (blocking_finding("kubernetes-right", "this may not scale it", as_refused("grant it")), *state) if stops else ()
 
 
 def test_what_its_application_lacks_the_right_to_blocks_a_run_that_stops_it(small: Small) -> None:
@@ -190,6 +194,7 @@ def test_two_topics_of_one_plan_that_are_one_for_kafka_are_refused_too(small: Sm
         restore.plan(recovery, asked(recovery, savepoint=saved, replace=True))
 
 
+@pytest.mark.remedy("restore-label", "restore-replaces")
 def test_the_preflight_tells_what_a_restore_needs_an_option_for(small: Small) -> None:
     take(small)
     manifest = small.recovery.savepoints.latest()

@@ -70,9 +70,9 @@ def grant(rules: Rules, look: Callable[[], Iterable[PreflightFinding]]) -> list[
     gives all the rest at once.
     """
     unseen = blocking(look())
-    assert not [found for found in unseen if "prefixed" in found.remedy and "--operation Describe --t" not in found.remedy]
-    granted = [rule for found in unseen for rule in rules.apply(found.remedy)]
-    granted += [rule for found in blocking(look()) for rule in rules.apply(found.remedy)]
+    assert not [found for found in unseen if "prefixed" in found.next_step and "--operation Describe --t" not in found.next_step]
+    granted = [rule for found in unseen for rule in rules.apply(found.next_step)]
+    granted += [rule for found in blocking(look()) for rule in rules.apply(found.next_step)]
     assert {found.kind for found in look()} <= {"cluster-loss"}
     # Without the right to see other groups nothing is refused.
     return [rule for rule in granted if (rule.resource_pattern.resource_type, rule.operation.name) != (ResourceType.CLUSTER, "DESCRIBE")]
@@ -138,7 +138,7 @@ def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(sec
         assert len(granted) >= 8
         for rule in granted:
             rules.remove([rule])
-            found = [obstacle for obstacle in blocking(look()) if f"--operation {acl_text(rule.operation.name)}" in obstacle.remedy]
+            found = [obstacle for obstacle in blocking(look()) if f"--operation {acl_text(rule.operation.name)}" in obstacle.next_step]
             rules.create([rule])
             assert found, f"nothing was said about {user}'s {rule}"
 
@@ -152,12 +152,12 @@ def test_the_rights_that_are_advised_leave_out_another_application_whose_id_begi
     firm.recovery.groups.set_offsets(other, {firm.input: CommittedOffset(offset=1, metadata="AgAA", leader_epoch=None)})
     try:
         # Who may not see groups is told what the prefix needs to be true, and sees them then.
-        told, *_ = [one for one in before_backup(firm, secured) if one.remedy.endswith("--operation Describe --cluster")]
-        rules.apply(told.remedy)
+        told, *_ = [one for one in before_backup(firm, secured) if one.next_step.endswith("--operation Describe --cluster")]
+        rules.apply(told.next_step)
         for _ in range(3):
             for one in before_backup(firm, secured):
                 if one.is_command:
-                    rules.apply(one.remedy)
+                    rules.apply(one.next_step)
         assert not blocking(before_backup(firm, secured))
         with reopened(firm, secured.connection("backup")) as mine:
             allowed = mine.recovery.cluster.rights([theirs, firm.changelog.topic], me).topics
@@ -191,7 +191,7 @@ def test_an_input_by_pattern_that_may_not_be_seen_is_found_while_the_application
                 found = of_topics()
                 assert any(hidden in one.text for one in found), found
                 for one in found:
-                    rules.apply(one.remedy)
+                    rules.apply(one.next_step)
                 assert not of_topics()
                 firm.recovery.cluster.delete_topics([hidden])
                 assert not of_topics(), "one that is gone is not hidden"

@@ -34,7 +34,7 @@ from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core import codec
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
+from streams_recovery.core.preflight.findings import PreflightFinding, refused
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 # What a program needs to find its way on the machine. An orchestrator's own environment holds connections, keys and passwords.
@@ -156,7 +156,7 @@ class ProcessApplication:
             if wipes:
                 checked(self._state_directories(), self._application_id, self._kind)
         except (ConfigInvalid, Refused) as error:
-            return (blocking_finding("local-state", error.reason, error.next_step),)
+            return (refused("local-state", error),)
         return ()
 
     def _state_directories(self) -> list[Path]:

@@ -184,7 +184,7 @@ def preflight(
         found = (*found, *looking.of_repository(recovery))
     stopping = blocking(found)
     if as_json:
-        print_json({"ready": not stopping, "findings": codec.encode(found)})
+        print_json({"ready": not stopping, "findings": [one.shown for one in found]})
     else:
         _tell(found)
     if stopping:
@@ -207,7 +207,7 @@ def findings_text(found: tuple[PreflightFinding, ...]) -> Markdown:
 def _tell(found: tuple[PreflightFinding, ...]) -> None:
     for finding in found:
         line(f"{finding.severity}: {finding.text}")
-        line(f"    {in_options(finding.remedy)}")
+        line(f"    {in_options(finding.next_step)}")
     blockers = len(blocking(found))
     line(f"{_counted(blockers, 'blocker')}, {_counted(len(found) - blockers, 'warning')}")
 

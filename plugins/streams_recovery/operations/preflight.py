@@ -5,24 +5,19 @@ The pure functions of ``core.preflight`` judge what is found. Their facts are ga
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from tempfile import gettempdir
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
-from streams_recovery.core.preflight.checks import bytes_to_make, inputs_there, space_there
+from streams_recovery.core.preflight.checks import inputs_there
 from streams_recovery.core.preflight.findings import (
     ApplicationFacts,
     PreflightFinding,
-    PreflightSeverity,
     TopicFacts,
     blocking,
-    blocking_finding,
+    refused,
     required,
     warning,
 )
@@ -39,9 +34,11 @@ from streams_recovery.core.preflight.permissions import (
     missing,
     restore_needs,
 )
+from streams_recovery.core.remedies.restores import more_brokers_there
+from streams_recovery.core.remedies.savepoints import correct_clock, seal_records
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import contradictions
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT
+from streams_recovery.core.repository.seal import NOT_SEALED
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
@@ -53,6 +50,7 @@ from streams_recovery.operations.bring_down import roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, internal_topics, other_groups
 from streams_recovery.operations.ownership import refuse_stop
+from streams_recovery.operations.room import room_here, space_of_brokers
 
 # The kind of what is found about the store.
 STORE = "store"
@@ -85,7 +83,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *judge.lost_with_cluster(recovery.application_id, declared),
         *judge.outputs_empty(declared, facts.values()),
         *_unmatched(recovery, declared),
-        *_room(recovery, facts, [topic.name for topic in topics if topic.archived]),
+        *room_here(recovery, facts, [topic.name for topic in topics if topic.archived]),
         *(
             judge.stopped_by_default(recovery.application_id, recovery.config.no_pause_because)
             if mode is None and policy.mode is None and QuiesceMode.LIVE not in recovery.config.dialect.refused
@@ -96,7 +94,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
 
 def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """Findings about the repository, whatever is done with it."""
-    unsealed = () if recovery.repository.seals is not None else (warning("not-sealed", NOT_SEALED, SEAL_IT),)
+    unsealed = () if recovery.repository.seals is not None else (warning("not-sealed", NOT_SEALED, seal_records()),)
     return (*of_store(recovery), *unsealed)
 
 
@@ -105,7 +103,7 @@ def of_store(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     try:
         recovery.repository.require_create_once(recovery.application_id)
     except (StoreUnsuitable, ConfigInvalid) as error:
-        return (blocking_finding(STORE, error.reason, error.next_step),)
+        return (refused(STORE, error),)
     return ()
 
 
@@ -167,19 +165,10 @@ def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tup
     ends = recovery.cluster.high_watermarks([TopicPartition(name, number) for name, count in inputs.items() for number in range(count)])
     return (
         *before_restore(recovery, wanted, replacing=True),
-        *(warning("replication", text, "give that cluster more brokers, or set replication_factor of the site") for text in lowered),
+        *(warning("replication", text, more_brokers_there()) for text in lowered),
         *inputs_there(recovery.connection.tools, images, described, [name for name in images if not _readable(rights.topics[name])], ends),
-        *_space(recovery, images, described),
+        *space_of_brokers(recovery, images, described),
     )
-
-
-def _space(recovery: RecoveryContext, images: Mapping[str, TopicImage], described: Collection[str]) -> list[PreflightFinding]:
-    try:
-        found = {(one.broker, one.path): one.free_bytes for one in recovery.cluster.log_dirs({})}
-    except Refused as error:
-        return [warning("space", f"nobody can tell whether there is room for the state: {error.reason}", error.next_step)]
-    free = [one for one in found.values() if one is not None]
-    return space_there(bytes_to_make(images, described), sum(free) if free else None)
 
 
 def _unmatched(recovery: RecoveryContext, declared: Declared) -> tuple[PreflightFinding, ...]:
@@ -191,43 +180,6 @@ def _unmatched(recovery: RecoveryContext, declared: Declared) -> tuple[Preflight
     except Refused:
         return ()
     return judge.unmatched(declared, committed)
-
-
-def _room(recovery: RecoveryContext, facts: Mapping[str, TopicFacts], archived: Collection[str]) -> tuple[PreflightFinding, ...]:
-    """Findings about the disks that can be asked from here: that of a repository that is a directory, and that of a Spark of this machine."""
-    found: tuple[PreflightFinding, ...] = ()
-    location = recovery.repository.location
-    free = None if location.backend != "filesystem" or location.path is None else _free(Path(location.path))
-    partitions = {name: facts[name].partitions for name in archived if name in facts}
-    if free is not None and partitions:
-        try:
-            disks = recovery.cluster.log_dirs(partitions)
-        except RecoveryError:
-            # Without the right to ask nothing is known.
-            disks = ()
-        needed = sum(size // facts[name].replication_factor for disk in disks for name, size in disk.topics.items())
-        found += judge.room_for_copy(needed, free, first=not recovery.savepoints.ids())
-    return (*found, *_spark_room(recovery))
-
-
-def _spark_room(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
-    try:
-        if not recovery.spark_master().startswith("local"):
-            return ()
-        named = os.environ.get("SPARK_LOCAL_DIRS") or spark_defaults().get("spark.local.dir") or gettempdir()
-    except (NotFound, ConfigInvalid):
-        return ()
-    rooms = {one: room for one in named.split(",") if (room := _free(Path(one))) is not None}
-    return tuple(finding for one, room in rooms.items() for finding in judge.room_for_spark(one, room))
-
-
-def _free(directory: Path) -> int | None:
-    """The bytes that are free where a directory is, or will be made; None where nobody can tell."""
-    there = next((one for one in (directory, *directory.parents) if one.exists()), None)
-    try:
-        return None if there is None else shutil.disk_usage(there).free
-    except OSError:
-        return None
 
 
 def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...], tuple[str, ...]]:
@@ -248,7 +200,7 @@ def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
         # Without the connection nothing is known of the cluster; who submits a job names it.
         return ()
     except ConfigInvalid as error:
-        return (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="spark", text=error.reason, remedy=error.next_step),)
+        return (refused("spark", error),)
     return ()
 
 
@@ -265,7 +217,7 @@ def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[
         try:
             refuse_stop(recovery.application)
         except Refused as error:
-            return (*found, blocking_finding("outputs-transferred", error.reason, error.next_step))
+            return (*found, refused("outputs-transferred", error))
     return found
 
 
@@ -336,8 +288,7 @@ def _ahead(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     if not ahead:
         return ()
     text = f"savepoints have a time that has not come: {', '.join(ahead[-3:])}. None of them is taken for the newest"
-    remedy = "find out which clock was wrong or who has made them up, and remove what nobody needs"
-    return (PreflightFinding(severity=PreflightSeverity.WARNING, kind="repository", text=text, remedy=remedy),)
+    return (warning("repository", text, correct_clock()),)
 
 
 def required_for_restore(

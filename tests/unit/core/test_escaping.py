@@ -22,6 +22,7 @@ from streams_recovery.core.escaping import Markdown, code, joined, logger, md, v
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, Harm, KeptWork, StoredFile, Undelete
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.restore.plan import TopicToDelete
@@ -186,7 +187,7 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
         UndeletePlan(application_id="a", objects=(Undelete(key="k", version_id="v", bytes=1, harm=Harm.DELETED),)),
     ),
     "release": (lambda names: commands._release_text(*names), ("savepoint", "restore")),
-    "preflight": (findings_text, (PreflightFinding(severity=PreflightSeverity.WARNING, kind="k", text="t", remedy="r"),)),
+    "preflight": (findings_text, (PreflightFinding(severity=PreflightSeverity.WARNING, kind="k", text="t", remedy=as_refused("r")),)),
 }
 
 

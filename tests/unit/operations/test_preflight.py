@@ -12,10 +12,11 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations import preflight
 from streams_recovery.operations.context import open_context
-from streams_recovery.operations.preflight import _spark
+from streams_recovery.operations.preflight import _ahead, _spark
 from tests.support.repository.golden import FIRST, SECOND, OpenGolden
 
 KAFKA = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
@@ -48,7 +49,7 @@ def test_a_cluster_that_anybody_could_listen_to_stands_against_a_run(tmp_path):
     (obstacle,) = found(tmp_path, spark={"host": "spark://master", "port": 7077})
     assert (obstacle.severity, obstacle.kind) == (PreflightSeverity.BLOCKING, "spark")
     assert "spark://master:7077" in obstacle.text
-    assert "spark.authenticate.secret" in obstacle.remedy
+    assert "spark.authenticate.secret" in obstacle.next_step
 
 
 def test_one_with_a_secret_does_not_and_neither_does_one_that_the_configuration_trusts(tmp_path, settings):
@@ -61,7 +62,7 @@ def test_pods_without_an_image_stand_against_a_run(tmp_path, settings):
     kubernetes = {"host": "k8s://https://cluster.example.com", "port": 6443}
     (blocker,) = found(tmp_path, spark=kubernetes)
     assert (blocker.severity, blocker.kind) == (PreflightSeverity.BLOCKING, "spark")
-    assert "spark.kubernetes.container.image" in blocker.remedy
+    assert "spark.kubernetes.container.image" in blocker.next_step
     settings.write_text("spark.kubernetes.container.image spark:4.2.0\n")
     assert found(tmp_path, spark=kubernetes) == ()
 
@@ -79,7 +80,7 @@ def test_of_no_connection_nothing_is_known(tmp_path):
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something blocks every run."""
-    found = (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="k", text="it is wrong", remedy="mend it"),)
+    found = (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="k", text="it is wrong", remedy=as_refused("mend it")),)
     for name in ("before_backup", "before_restore"):
         monkeypatch.setattr(preflight, name, lambda *_, **__: found)
 
@@ -104,3 +105,12 @@ def test_so_does_a_restore_of_a_savepoint_that_is_the_application_s_own(golden: 
     with pytest.raises(Refused) as caught:
         preflight.required_for_restore(recovery, manifest, Safeguards())
     assert caught.value.commands == commands
+
+
+@pytest.mark.remedy("savepoint-clock")
+def test_a_savepoint_of_a_time_that_has_not_come_is_told_of(golden: OpenGolden) -> None:
+    recovery, ahead = golden("good"), "29991121T010203Z-0123456789"
+    assert _ahead(recovery) == ()
+    recovery.repository.create(recovery.layout.manifest(ahead), b"made up")
+    (told,) = _ahead(recovery)
+    assert (told.severity, ahead in told.text, "which clock was wrong" in told.next_step) == (PreflightSeverity.WARNING, True, True)

@@ -28,7 +28,7 @@ from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.controllers import findings_of, rights_needed
 from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, gone_by, held_update, in_slots, slot_names
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
+from streams_recovery.core.preflight.findings import PreflightFinding, refused
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 _OUT_OF_MEMORY: Final = "OOMKilled"
@@ -251,7 +251,7 @@ def _kept_state(cluster: Cluster, workload: Workload, application_id: str, *, wi
         if wipes:
             wipeable(cluster, workload, application_id)
     except ConfigInvalid as error:
-        return (blocking_finding("state-not-wipeable", error.reason, error.next_step),)
+        return (refused("state-not-wipeable", error),)
     return ()
 
 
@@ -261,11 +261,11 @@ def _in_the_way(cluster: Cluster, workload: Workload) -> tuple[PreflightFinding,
         autoscaling.require_left_at_zero(cluster)
     except Refused as error:
         kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
-        return (blocking_finding(kind, error.reason, error.next_step),)
+        return (refused(kind, error),)
     try:
         require_no_held_update(cluster, workload)
     except Refused as error:
-        return (blocking_finding("update-held", error.reason, error.next_step),)
+        return (refused("update-held", error),)
     return ()
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from streams_recovery.core.kubernetes.workload import API_KINDS, Workload, WorkloadName
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.remedies.access import grant_in_kubernetes
 
 _ARGO_TRACKING: Final = "argocd.argoproj.io/tracking-id"
 _ARGO_LABEL: Final = "argocd.argoproj.io/instance"
@@ -271,7 +272,7 @@ def findings_of(missing: Iterable[Right]) -> tuple[PreflightFinding, ...]:
             severity=PreflightSeverity.BLOCKING if right.blocking else PreflightSeverity.WARNING,
             kind="kubernetes-right",
             text=f"this may not {right}, which is needed {right.why}",
-            remedy="grant it, see include/kubernetes/rbac.yaml",
+            remedy=grant_in_kubernetes(),
         )
         for right in missing
     )

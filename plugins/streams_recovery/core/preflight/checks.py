@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.application_kind import Dialect
-from streams_recovery.core.group_members import WHAT_TO_DO, Roll
+from streams_recovery.core.group_members import Roll
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.preflight.findings import (
@@ -26,9 +26,37 @@ from streams_recovery.core.preflight.findings import (
     blocking_finding,
     warning,
 )
+from streams_recovery.core.remedies.groups import know_members
 from streams_recovery.core.remedies.remedy import KafkaTools
-from streams_recovery.core.remedies.restores import avoid_group_trap, carry_inputs, match_partitions
-from streams_recovery.core.remedies.topics import fit_brokers, fit_in_sync, more_replicas, safer_writes
+from streams_recovery.core.remedies.restores import (
+    avoid_group_trap,
+    carry_inputs,
+    deploy_its_version,
+    find_writer_of_log,
+    guard_unread_input,
+    leave_one_writer,
+    match_partitions,
+    roll_clone_back,
+    tell_readers,
+)
+from streams_recovery.core.remedies.room import make_room_for_copy, make_room_for_spark, make_room_there
+from streams_recovery.core.remedies.savepoints import (
+    attribute,
+    choose_hold,
+    correct_pattern,
+    include_output,
+    own_guarantee,
+    survive_cluster_loss,
+)
+from streams_recovery.core.remedies.topics import (
+    elect_cleanly_there,
+    fit_brokers,
+    fit_in_sync,
+    keep_times,
+    more_replicas,
+    safer_writes,
+    stop_auto_create,
+)
 from streams_recovery.core.remedies.transactions import HangingTransaction, abort
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
@@ -89,8 +117,7 @@ def stopped_by_default(application_id: str, no_pause_because: str | None) -> tup
     if no_pause_because is None:
         return ()
     what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
-    remedy = "set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application"
-    return (warning("hold", what, remedy),)
+    return (warning("hold", what, choose_hold()),)
 
 
 def unattributed(application_id: str, topics: Sequence[str]) -> tuple[PreflightFinding, ...]:
@@ -101,8 +128,7 @@ def unattributed(application_id: str, topics: Sequence[str]) -> tuple[PreflightF
         f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {application_id}'s: no restore and no rebuild deletes or "
         "replaces what is not proven to be"
     )
-    remedy = f"name the stores of {application_id} under `stores`, its other topics under topics.owned, and those of another application under topics.foreign"
-    return (warning("unattributed", what, remedy),)
+    return (warning("unattributed", what, attribute(application_id)),)
 
 
 def hanging(tools: KafkaTools, found: Iterable[HangingTransaction]) -> tuple[PreflightFinding, ...]:
@@ -112,8 +138,7 @@ def hanging(tools: KafkaTools, found: Iterable[HangingTransaction]) -> tuple[Pre
             severity=PreflightSeverity.BLOCKING,
             kind="transaction-hanging",
             text=f"a transaction hangs on {one.tp} from offset {one.start_offset} on: {one.proof}. {remedy.sentence}",
-            remedy=remedy.commands[0],
-            is_command=True,
+            remedy=remedy,
         )
         for one in found
         for remedy in [abort(tools, [one])]
@@ -127,7 +152,7 @@ def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Prefligh
     if not absent:
         return ()
     what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {first_names(absent)} are not in them"
-    return (warning("cluster-loss", what, "set backup.survive_cluster_loss: true, unless these topics are kept safe in another way"),)
+    return (warning("cluster-loss", what, survive_cluster_loss()),)
 
 
 def unmatched(declared: Declared, committed: Collection[str]) -> tuple[PreflightFinding, ...]:
@@ -137,7 +162,7 @@ def unmatched(declared: Declared, committed: Collection[str]) -> tuple[Preflight
     if not idle:
         return ()
     text = f"topics.include has {first_names(idle)}, and no input, output or global of the application is called so: nothing is archived for it"
-    return (warning("include", text, "correct it, or name the topic in topics.inputs, topics.outputs or topics.globals"),)
+    return (warning("include", text, correct_pattern()),)
 
 
 def outputs_empty(declared: Declared, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
@@ -150,9 +175,7 @@ def outputs_empty(declared: Declared, topics: Iterable[TopicFacts]) -> tuple[Pre
     if not unsaved or not declared.all_read:
         return ()
     text = f"the loss of the cluster empties {first_names(unsaved)}: compacted outputs whose records are not in savepoints"
-    return (
-        warning("outputs-empty", text, "name them in topics.include, unless nobody needs a key that the application does not write again"),
-    )
+    return (warning("outputs-empty", text, include_output()),)
 
 
 def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFinding, ...]:
@@ -160,7 +183,7 @@ def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFindin
     if not dialect.loses_unread:
         return ()
     what = f"{dialect.product} by itself may leave out unread input, and count other input twice, when {application_id} starts without local state"
-    return (warning("unread-input", what, f"give the application what it needs: {dialect.loses_unread}"),)
+    return (warning("unread-input", what, guard_unread_input(dialect.loses_unread)),)
 
 
 def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, against: Collection[str]) -> tuple[PreflightFinding, ...]:
@@ -169,17 +192,16 @@ def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, 
     """
     said = f"{application_id} is on record as {last.role} towards {last.other} (run {last.run}), which is not so: {'; '.join(against)}"
     if against and last.role is Role.RETIRED:
-        return (warning("outputs-transferred", said, "find out who wrote the log"),)
+        return (warning("outputs-transferred", said, find_writer_of_log()),)
     if against:
-        remedy = f"find out which of the two is to write the outputs, stop the other one, then cut over or roll back {application_id}"
-        return (blocking_finding("outputs-transferred", said, remedy),)
+        return (blocking_finding("outputs-transferred", said, leave_one_writer(application_id)),)
     if last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other):
         return ()
     if last.role is Role.RETIRED:
         text = f"{application_id} transferred its outputs to {last.other} and cannot be started"
     else:
         text = f"{application_id} writes the outputs of {last.other}: a state of that one would take back what it has done since"
-    return (blocking_finding("outputs-transferred", text, "roll the clone back first"),)
+    return (blocking_finding("outputs-transferred", text, roll_clone_back()),)
 
 
 def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
@@ -195,7 +217,7 @@ def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartitio
     spans = first_names([f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in since.items()])
     records = sum(end - start for start, end in since.values())
     what = f"outputs were written to since the savepoint ({spans}; {records} offsets in all), and their input is processed again"
-    return (warning("outputs", what, "tell those who read them: the same results come twice, behind those that are there"),)
+    return (warning("outputs", what, tell_readers()),)
 
 
 def brokers_with_group_trap(metadata_level: int | None) -> tuple[PreflightSeverity, str] | None:
@@ -229,12 +251,12 @@ def inputs_there(
     findings = []
     if gone:
         text = f"{first_names(gone)} {'is' if len(gone) == 1 else 'are'} not there, and the records are in no savepoint"
-        findings.append(blocking_finding("inputs", text, str(carry_inputs())))
+        findings.append(blocking_finding("inputs", text, carry_inputs()))
     for name, (count, saved) in other.items():
         written = any(ends.get(TopicPartition(name, number), 1) for number in range(count))
         remedy = match_partitions(tools, name, there=count, saved=saved, written=written)
         text = f"{name} has {count} partitions there and {saved} in the savepoint, so keys would go to other tasks than those that have their state"
-        findings.append(blocking_finding("partitions", text, ": ".join(remedy.lines)))
+        findings.append(blocking_finding("partitions", f"{text}. {remedy.sentence}" if remedy.commands else text, remedy))
     return findings
 
 
@@ -257,7 +279,7 @@ def room_for_copy(needed: int, free: int, *, first: bool) -> tuple[PreflightFind
     if needed * _TIGHT <= free:
         return ()
     text = f"all that is archived has about {size(needed)} in its logs, and less when it is compressed; the disk of the repository has {size(free)} free"
-    remedy = "give that disk more room, or expire savepoints"
+    remedy = make_room_for_copy()
     return (blocking_finding("space", text, remedy) if first and needed > free * _SQUEEZED else warning("space", text, remedy),)
 
 
@@ -269,7 +291,7 @@ def room_for_spark(directory: str, free: int) -> tuple[PreflightFinding, ...]:
         warning(
             "space",
             f"{directory}, where Spark keeps what does not fit into memory, has {size(free)} free",
-            "make room there, or let spark.local.dir name another disk",
+            make_room_for_spark(),
         ),
     )
 
@@ -279,7 +301,7 @@ def space_there(needed: int, free: int | None) -> list[PreflightFinding]:
     if free is None or needed * _TIGHT <= free:
         return []
     text = f"a restore writes about {size(needed)} there, replicas included, and the disks of the brokers have {size(free)} free"
-    remedy = "give the brokers of that cluster more room"
+    remedy = make_room_there()
     return [blocking_finding("space", text, remedy) if needed > free else warning("space", text, remedy)]
 
 
@@ -293,7 +315,7 @@ def _partitions(
             kind="partitions",
             text=f"internal topic {name} has {found.partitions} partitions, {len(image.partitions)} in savepoint {manifest.savepoint_id}; "
             "the application that made it would stop at the restored one with `Existing internal topic has invalid partitions`",
-            remedy="deploy the version of the application that the savepoint was taken of, and let the topic be replaced; or choose another savepoint",
+            remedy=deploy_its_version(),
         )
         for name, image in made.items()
         if image.role.internal and (found := existing.get(name)) is not None and found.partitions != len(image.partitions)
@@ -307,7 +329,7 @@ def _too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[
         return []
     names = [name for name, factor in replicas.items() if factor > cluster.brokers]
     text = f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up"
-    return [blocking_finding("replication", text, str(fit_brokers(wanted=wanted, brokers=cluster.brokers)))]
+    return [blocking_finding("replication", text, fit_brokers(wanted=wanted, brokers=cluster.brokers))]
 
 
 def _too_few_replicas(
@@ -322,7 +344,7 @@ def _too_few_replicas(
         warning(
             "min-insync",
             f"{first_names(some)} would ask for more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing can be written while one broker is down",
-            str(fit_in_sync(some, own=some is own, brokers=cluster.brokers)),
+            fit_in_sync(some, own=some is own, brokers=cluster.brokers),
         )
         for some in (own, by_brokers)
         if some
@@ -336,21 +358,21 @@ def _weak_topics(
     single = [name for name, factor in replicas.items() if factor == 1 and cluster.brokers > 1]
     unclean = [name for name in replicas if settings[name].get(UNCLEAN) == "true"]
     checks = [
-        (single, "has one replica: its state is lost with one disk", str(more_replicas(brokers=cluster.brokers, made=made))),
-        (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
+        (single, "has one replica: its state is lost with one disk", more_replicas(brokers=cluster.brokers, made=made)),
+        (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", elect_cleanly_there()),
     ]
     for copies in sorted(set(replicas.values())):
         thin = [name for name, factor in replicas.items() if factor == copies and _number(settings[name], MIN_IN_SYNC, 2) == 1]
         remedy = safer_writes(thin, copies=copies, brokers=cluster.brokers)
         if remedy is not None:
-            checks.append((thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", str(remedy)))
+            checks.append((thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", remedy))
     found = [warning("durability", f"{first_names(names)} {what}", remedy) for names, what, remedy in checks if names]
     if cluster.settings.get(AUTO_CREATE) == "true":
         found.append(
             warning(
                 AUTO_CREATE,
                 "the brokers create topics on first use: a client that comes too early makes one with the wrong partitions and settings",
-                f"set {AUTO_CREATE}=false",
+                stop_auto_create(),
             )
         )
     return found
@@ -362,7 +384,7 @@ def _replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[Preflig
     if not names:
         return []
     what = f"{first_names(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
-    return [warning("timestamps", what, f"set {TIMESTAMP_TYPE}=CreateTime")]
+    return [warning("timestamps", what, keep_times())]
 
 
 def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
@@ -376,7 +398,7 @@ def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: Applicati
             kind="group-trap",
             text=f"the group of {manifest.application_id} used the streams protocol, and {application.application_id} is {application.group_kind} "
             f"now; the brokers run {which} defect KAFKA-20254: after offsets were set for such a group its coordinator may fail to load",
-            remedy=str(avoid_group_trap(certain=severity is PreflightSeverity.BLOCKING)),
+            remedy=avoid_group_trap(certain=severity is PreflightSeverity.BLOCKING),
         )
     ]
 
@@ -389,7 +411,7 @@ def strangers(found: Roll, application_id: str, *, refused: bool) -> tuple[Prefl
     if not problem:
         return ()
     text = f"{problem}: what is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error"
-    return ((blocking_finding if refused else warning)(STRANGERS, text, WHAT_TO_DO),)
+    return ((blocking_finding if refused else warning)(STRANGERS, text, know_members()),)
 
 
 def not_exactly_once(changelogs: Collection[TopicPartition], *, refused: bool) -> tuple[PreflightFinding, ...]:
@@ -397,11 +419,7 @@ def not_exactly_once(changelogs: Collection[TopicPartition], *, refused: bool) -
     if not changelogs:
         return ()
     text = f"{works_at_least_once(changelogs)}, so a savepoint that pauses it or leaves it running is not exact"
-    return (
-        (blocking_finding if refused else warning)(
-            "guarantee", text, "set application.guarantee to at_least_once, or what the program has"
-        ),
-    )
+    return ((blocking_finding if refused else warning)("guarantee", text, own_guarantee()),)
 
 
 def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:

@@ -6,8 +6,9 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import RecoveryError, Refused
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.remedies.remedy import Remedy, as_refused
 
 MIN_IN_SYNC, UNCLEAN, TIMESTAMP_TYPE, MAX_MESSAGE = (
     "min.insync.replicas",
@@ -36,16 +37,36 @@ class PreflightSeverity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightFinding:
-    """One finding and what to do about it. ``kind`` is a word that scripts can compare. With ``is_command`` the ``remedy`` is a complete command."""
+    """One finding and what to do about it. ``kind`` is a word that scripts can compare. Where the remedy has a command, the ``text`` ends with its words."""
 
     severity: PreflightSeverity
     kind: str
     text: str
-    remedy: str
-    is_command: bool = False
+    remedy: Remedy
+
+    @property
+    def is_command(self) -> bool:
+        """True where ``next_step`` is a complete command."""
+        return bool(self.remedy.commands)
+
+    @property
+    def next_step(self) -> str:
+        """What to do: the command where there is one, or else the words."""
+        return self.remedy.commands[0] if self.remedy.commands else self.remedy.text
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """The finding for scripts."""
+        return {
+            "severity": self.severity.value,
+            "kind": self.kind,
+            "text": self.text,
+            "remedy": self.next_step,
+            "is_command": self.is_command,
+        }
 
     def __str__(self) -> str:
-        return f"{self.text}: {self.remedy}"
+        return f"{self.text}: {self.next_step}"
 
 
 def blocking(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
@@ -66,18 +87,23 @@ def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: It
             next_step="correct all of it, then run again",
             kinds=[found.kind for found in stopping],
             findings=[str(found) for found in stopping],
-        ).then(*dict.fromkeys(found.remedy for found in stopping if found.is_command), *look_again)
+        ).then(*dict.fromkeys(found.next_step for found in stopping if found.is_command), *look_again)
     return tuple(str(found) for found in findings)
 
 
-def warning(kind: str, text: str, remedy: str) -> PreflightFinding:
+def warning(kind: str, text: str, remedy: Remedy) -> PreflightFinding:
     """A finding that only warns."""
     return PreflightFinding(severity=PreflightSeverity.WARNING, kind=kind, text=text, remedy=remedy)
 
 
-def blocking_finding(kind: str, text: str, remedy: str) -> PreflightFinding:
+def blocking_finding(kind: str, text: str, remedy: Remedy) -> PreflightFinding:
     """A finding that blocks."""
     return PreflightFinding(severity=PreflightSeverity.BLOCKING, kind=kind, text=text, remedy=remedy)
+
+
+def refused(kind: str, error: RecoveryError) -> PreflightFinding:
+    """A finding that blocks, of what was asked as the run would ask it."""
+    return blocking_finding(kind, error.reason, as_refused(error.next_step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

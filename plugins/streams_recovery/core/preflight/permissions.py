@@ -144,7 +144,7 @@ def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFind
     found = [_finding(needed, operations, rights) for needed, operations in lacking.values()]
     if untold:
         text = f"the cluster does not tell what {rights.principal} may do with {first_names(untold)}"
-        found.append(warning("acl", text, str(compare_rights())))
+        found.append(warning("acl", text, compare_rights()))
     return tuple(found)
 
 
@@ -180,8 +180,7 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
         severity=PreflightSeverity.BLOCKING if first.blocking else PreflightSeverity.WARNING,
         kind="acl",
         text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{first_names(names)} ({reasons}){condition}",
-        remedy=remedy.commands[0],
-        is_command=True,
+        remedy=remedy,
     )
 
 

@@ -21,6 +21,9 @@ SEE_GROUPS: Final = RemedyKind(
     "of another application. The command gives nothing but the right to look.",
 )
 COMPARE: Final = RemedyKind(id="right-unknown", condition="The cluster does not tell what the user of the connection may do.")
+KUBERNETES: Final = RemedyKind(
+    id="right-kubernetes", condition="Kubernetes says that the service account lacks this right in the namespace of the workload."
+)
 ROLES: Final = RemedyKind(
     id="access-roles", condition="`access.roles` is set, and the auth manager of this Airflow gives no rights on single DAGs."
 )
@@ -71,6 +74,11 @@ def compare_rights() -> Remedy:
     return Remedy(kind=COMPARE, text="compare the rights with docs/security.md by hand")
 
 
+def grant_in_kubernetes() -> Remedy:
+    """The service account lacks a right."""
+    return Remedy(kind=KUBERNETES, text="grant it, see include/kubernetes/rbac.yaml")
+
+
 def enforce_roles() -> Remedy:
     """An Airflow that cannot enforce ``access.roles``."""
     return Remedy(
@@ -97,6 +105,7 @@ EXAMPLES: Final = (
         for proven in (True, False)
     ),
     compare_rights(),
+    grant_in_kubernetes(),
     enforce_roles(),
     enforce_approvers(),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams_recovery.core.remedies import access, groups, locks, restores, topics, transactions
+from streams_recovery.core.remedies import access, groups, locks, remedy, restores, room, savepoints, topics, transactions
 from streams_recovery.core.remedies.remedy import Remedy, RemedyKind
 
 EXAMPLES: Final[tuple[Remedy, ...]] = (
@@ -14,5 +14,8 @@ EXAMPLES: Final[tuple[Remedy, ...]] = (
     *restores.EXAMPLES,
     *locks.EXAMPLES,
     *access.EXAMPLES,
+    *savepoints.EXAMPLES,
+    *room.EXAMPLES,
+    *remedy.EXAMPLES,
 )
 ALL: Final[tuple[RemedyKind, ...]] = tuple(dict.fromkeys(one.kind for one in EXAMPLES))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streams_recovery.core.group_members import WHAT_TO_DO
 from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
 from streams_recovery.core.words import command
 
@@ -22,6 +23,9 @@ SETTING: Final = RemedyKind(
     id="group-setting",
     condition="The broker has the setting for groups of this protocol, as it reports the kind of the group; else the application has it.",
 )
+STRANGERS: Final = RemedyKind(
+    id="group-strangers", condition="The group has members that no known instance accounts for, and whose session has not timed out."
+)
 # Kafka's default, for the application and for both protocols.
 _SESSION_MS: Final = 45_000
 
@@ -31,6 +35,11 @@ def see_members(name: str, group_id: str) -> Remedy:
     return Remedy(
         kind=MEMBERS, text="see who is in the group", commands=(command("groups", "describe", name, "--group", group_id, "--members"),)
     )
+
+
+def know_members() -> Remedy:
+    """Members of processes that the configuration does not know."""
+    return Remedy(kind=STRANGERS, text=WHAT_TO_DO)
 
 
 def shorten_session(tools: KafkaTools, group_id: str, protocol: str) -> Remedy:
@@ -62,6 +71,7 @@ def _setting(tools: KafkaTools, group_id: str, at_broker: str | None, name: str,
 _TOOLS: Final = KafkaTools("broker:9092", secured=False)
 EXAMPLES: Final = (
     see_members("orders", "orders-prod"),
+    know_members(),
     *(shorten_session(_TOOLS, "orders-prod", protocol) for protocol in ("streams", "classic")),
     *(add_standby(_TOOLS, "orders-prod", protocol, pauses=False) for protocol in ("streams", "classic")),
     add_standby(_TOOLS, "orders-prod", "streams", pauses=True),

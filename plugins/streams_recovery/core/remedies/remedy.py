@@ -69,3 +69,16 @@ class Remedy:
     def lines(self) -> tuple[str, ...]:
         """The text, then each command."""
         return (self.text, *self.commands)
+
+
+AS_REFUSED: Final = RemedyKind(
+    id="as-refused", condition="What the run would ask at its beginning was asked now, and the answer was a refusal with this next step."
+)
+
+
+def as_refused(next_step: str) -> Remedy:
+    """What the refusal itself says to do next."""
+    return Remedy(kind=AS_REFUSED, text=next_step)
+
+
+EXAMPLES: Final = (as_refused("stop the application, or wait until its run ends"),)

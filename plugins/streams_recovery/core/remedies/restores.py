@@ -23,6 +23,33 @@ MIRRORED_AGAIN: Final = RemedyKind(
     "record stays in the partition that it is in.",
 )
 
+OTHER_VERSION: Final = RemedyKind(
+    id="restore-partitions", condition="An internal topic has another number of partitions than in the savepoint."
+)
+UNREAD: Final = RemedyKind(
+    id="restore-unread-input",
+    condition="The application is of a kind that may leave out or repeat input when it starts without local state.",
+)
+WROTE_LOG: Final = RemedyKind(
+    id="outputs-log", condition="The record says that a clone took over the outputs, and what is seen contradicts it."
+)
+ONE_WRITER: Final = RemedyKind(
+    id="outputs-one-writer",
+    condition="The record says that the application is the live clone of another one, and what is seen contradicts it.",
+)
+ROLL_BACK: Final = RemedyKind(
+    id="outputs-roll-back",
+    condition="A clone writes the outputs: of this application, or this one those of the application that the state is of.",
+)
+TELL_READERS: Final = RemedyKind(
+    id="outputs-again", condition="Outputs were written to since the savepoint, and their input is processed again after the restore."
+)
+EXACT_ONE: Final = RemedyKind(id="restore-label", condition="The savepoint is not exact, and is restored only when a person allows that.")
+LOOK_INSIDE: Final = RemedyKind(id="restore-replaces", condition="Topics that the restore replaces hold records.")
+REPLICAS_THERE: Final = RemedyKind(
+    id="site-replicas", condition="The topics get fewer replicas at that site than they had, because it has fewer brokers."
+)
+
 
 def avoid_group_trap(*, certain: bool) -> Remedy:
     """``certain``: every broker of that release has the defect. Brokers do not tell 4.2.0 from 4.2.1."""
@@ -64,9 +91,69 @@ def match_partitions(tools: KafkaTools, topic: str, *, there: int, saved: int, w
     )
 
 
+def deploy_its_version() -> Remedy:
+    """Internal topics that the restored ones would not fit."""
+    return Remedy(
+        kind=OTHER_VERSION,
+        text="deploy the version of the application that the savepoint was taken of, and let the topic be replaced; or choose another savepoint",
+    )
+
+
+def guard_unread_input(needs: str) -> Remedy:
+    """``needs`` is what an application of this kind needs, so that no input is lost when it starts."""
+    return Remedy(kind=UNREAD, text=f"give the application what it needs: {needs}")
+
+
+def find_writer_of_log() -> Remedy:
+    """A record that is not so, and that keeps nobody from a restore."""
+    return Remedy(kind=WROTE_LOG, text="find out who wrote the log")
+
+
+def leave_one_writer(application_id: str) -> Remedy:
+    """Two that might write the same outputs."""
+    return Remedy(
+        kind=ONE_WRITER,
+        text=f"find out which of the two is to write the outputs, stop the other one, then cut over or roll back {application_id}",
+    )
+
+
+def roll_clone_back() -> Remedy:
+    """An application whose outputs, or whose state, are another one's."""
+    return Remedy(kind=ROLL_BACK, text="roll the clone back first")
+
+
+def tell_readers() -> Remedy:
+    """Results that come twice."""
+    return Remedy(kind=TELL_READERS, text="tell those who read them: the same results come twice, behind those that are there")
+
+
+def choose_exact() -> Remedy:
+    """A savepoint that needs an option."""
+    return Remedy(kind=EXACT_ONE, text="choose an exact one, or accept that with this option")
+
+
+def look_before_replacing() -> Remedy:
+    """Topics with records that are replaced."""
+    return Remedy(kind=LOOK_INSIDE, text="they are saved first; see what is in them before you allow it")
+
+
+def more_brokers_there() -> Remedy:
+    """A site that is smaller."""
+    return Remedy(kind=REPLICAS_THERE, text="give that cluster more brokers, or set replication_factor of the site")
+
+
 _TOOLS: Final = KafkaTools("broker:9092", secured=False)
 EXAMPLES: Final = (
     *(avoid_group_trap(certain=certain) for certain in (True, False)),
     carry_inputs(),
+    deploy_its_version(),
+    guard_unread_input("a transactional consumer"),
+    find_writer_of_log(),
+    leave_one_writer("orders"),
+    roll_clone_back(),
+    tell_readers(),
+    choose_exact(),
+    look_before_replacing(),
+    more_brokers_there(),
     *(match_partitions(_TOOLS, "orders", there=there, saved=4, written=written) for there, written in ((2, False), (2, True), (6, True))),
 )

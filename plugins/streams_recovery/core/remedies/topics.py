@@ -62,6 +62,10 @@ LESS_IN_SYNC = RemedyKind(
     id="restore-min-insync", condition="A topic would ask for more replicas in sync than it gets: by its own setting, or by the brokers'."
 )
 SAVED_AGAIN = RemedyKind(id="topic-cut", condition="A log is shorter than the offsets that were seen in it.")
+NO_AUTO_CREATE = RemedyKind(id="broker-auto-create", condition="The brokers create a topic when a client first names it.")
+OWN_TIMES = RemedyKind(
+    id="topic-timestamps", condition="The topic's state has the times of records, and the broker replaces them by its own."
+)
 STRANGE_HEADER = RemedyKind(id="record-header", condition="A record has a header that cannot be kept as it is.")
 
 
@@ -166,6 +170,21 @@ def elect_cleanly(tools: KafkaTools, topic: TopicAtHand) -> Remedy:
     """No replica that lacks records becomes a leader."""
     text = f"set {UNCLEAN}=false; a partition of which no complete replica is up then waits for one"
     return _changed(tools, topic, Remedy(kind=CLEAN_ELECTION, text=text), (UNCLEAN, "false"))
+
+
+def elect_cleanly_there() -> Remedy:
+    """As before, of topics that a restore makes or a savepoint reads; `advise` has the commands."""
+    return Remedy(kind=CLEAN_ELECTION, text=f"set {UNCLEAN}=false")
+
+
+def stop_auto_create() -> Remedy:
+    """Brokers that make a topic with their own partitions and settings."""
+    return Remedy(kind=NO_AUTO_CREATE, text="set auto.create.topics.enable=false")
+
+
+def keep_times() -> Remedy:
+    """Changelogs whose times the broker replaces."""
+    return Remedy(kind=OWN_TIMES, text="set message.timestamp.type=CreateTime")
 
 
 def write_safely(tools: KafkaTools, topic: TopicAtHand, *, needed: int, racks: Mapping[int, str | None]) -> Remedy:
@@ -361,6 +380,9 @@ def _examples() -> tuple[Remedy, ...]:
         keep_deletions(tools, changelog, milliseconds=172_800_000),
         smaller_segments(tools, changelog, size=64 << 20),
         elect_cleanly(tools, read),
+        elect_cleanly_there(),
+        stop_auto_create(),
+        keep_times(),
         write_safely(tools, read, needed=1, racks=racks),
         more_replicas(brokers=3, made=True),
         more_replicas(brokers=3, made=False),

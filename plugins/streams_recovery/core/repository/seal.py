@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from streams_recovery.core.remedies.savepoints import seal_records
 from streams_recovery.core.words import is_id
 
 # Ed25519: bytes of a public key, and of the seed of a private one.
@@ -29,7 +30,7 @@ MOST_SEAL_BYTES: Final = 512
 SEALED: Final = "Sealed: only records are used that whoever may write here has signed, or a person has adopted."
 NOT_SEALED: Final = "Not sealed: whoever can create objects in the repository can forge savepoints and records."
 # What to do about it.
-SEAL_IT: Final = "make keys with `streams-recovery seal-key FILE`, and set storage.seal"
+SEAL_IT: Final = seal_records().text
 # Of the records that are forged so many are named: somebody who can create objects can create any number.
 MOST_FORGED: Final = 50
 

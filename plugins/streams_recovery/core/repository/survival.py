@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.remedies.savepoints import keep_output
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, TopicImage
 from streams_recovery.core.words import first_names
 
-ARCHIVE_OUTPUTS = "Name an output in topics.include while it is there, and savepoints have its records"
+ARCHIVE_OUTPUTS = keep_output().sentence
 READ = (TopicRole.INPUT, TopicRole.GLOBAL)
 RowsBelow = Callable[[SegmentFile, int], int]
 """Counts the rows of a file with an offset below the given one. Called only for files with rows on both sides."""

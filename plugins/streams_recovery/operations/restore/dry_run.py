@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from streams_recovery.core.errors import PermanentError
 from streams_recovery.core.kafka_types import Consistency, TopicRole
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking, blocking_finding, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking, refused, warning
+from streams_recovery.core.remedies.restores import choose_exact, look_before_replacing
+from streams_recovery.core.remedies.savepoints import keep_output
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.survival import ARCHIVE_OUTPUTS, empty_outputs
+from streams_recovery.core.repository.survival import empty_outputs
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import Safeguards
@@ -59,7 +61,7 @@ def _elsewhere(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     try:
         recovery.sites.require_current(recovery.site)
     except PermanentError as error:
-        return (blocking_finding("site", error.reason, error.next_step),)
+        return (refused("site", error),)
     return ()
 
 
@@ -68,7 +70,7 @@ def _label(manifest: Manifest) -> tuple[PreflightFinding, ...]:
     if option is None:
         return ()
     text = f"savepoint {manifest.savepoint_id} is `{manifest.consistency}`, and is restored only with {option}: {'; '.join(manifest.proof.reasons)}"
-    return (warning("label", text, "choose an exact one, or accept that with this option"),)
+    return (warning("label", text, choose_exact()),)
 
 
 def _of_plan(
@@ -81,7 +83,7 @@ def _of_plan(
     try:
         planned = plan(recovery, request)
     except PermanentError as error:
-        return (blocking_finding("plan", error.reason, error.next_step),)
+        return (refused("plan", error),)
     return (*_replaced(planned), *_emptied(recovery, planned, manifest))
 
 
@@ -90,10 +92,10 @@ def _replaced(planned: RestorePlan) -> tuple[PreflightFinding, ...]:
     if not held:
         return ()
     text = f"{first_names(sorted(held))} {'holds' if len(held) == 1 else 'hold'} records, which are replaced only with replace"
-    return (warning("replaces", text, "they are saved first; see what is in them before you allow it"),)
+    return (warning("replaces", text, look_before_replacing()),)
 
 
 def _emptied(recovery: RecoveryContext, planned: RestorePlan, manifest: Manifest) -> tuple[PreflightFinding, ...]:
     images = {recovery.config.restore.topic_map.get(topic.name, topic.name): topic for topic in manifest.topics}
     made = {step.name: images[step.name] for step in planned.create if step.role is TopicRole.OUTPUT and step.name in images}
-    return tuple(warning("outputs-empty", text, ARCHIVE_OUTPUTS) for text in empty_outputs(made))
+    return tuple(warning("outputs-empty", text, keep_output()) for text in empty_outputs(made))

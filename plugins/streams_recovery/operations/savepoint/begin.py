@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from streams_recovery.core.errors import Damaged, LockLost, PermanentError, RecoveryError, Refused, StateDamaged, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking, blocking_finding, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking, refused, warning
+from streams_recovery.core.remedies.savepoints import save_after_partitions
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
 from streams_recovery.core.savepoint.request import CHANGED_STATE, SavepointRequest
@@ -104,16 +105,16 @@ def _repartitioned(recovery: RecoveryContext) -> Iterator[PreflightFinding]:
         return
     inputs = recovery.cluster.describe_topics([topic.name for topic in last.topics if topic.role is TopicRole.INPUT])
     for text in repartitioned({name: found.partitions for name, found in inputs.items()}, last):
-        yield warning("partitions", text, "take a savepoint now, and keep the older ones for what rebuilds from their inputs")
+        yield warning("partitions", text, save_after_partitions())
 
 
 def _refusal(kind: str, ask: Callable[[], object]) -> PreflightFinding | None:
     try:
         ask()
     except StateDamaged as error:
-        return blocking_finding("state", error.reason, error.next_step)
+        return refused("state", error)
     except PermanentError as error:
-        return blocking_finding(kind, error.reason, error.next_step)
+        return refused(kind, error)
     return None
 
 

@@ -201,6 +201,7 @@ def test_each_way_to_wipe_has_rights_of_its_own() -> None:
     assert {right.split()[0] for right in needed(keda=True) - needed()} == {"list", "patch"}
 
 
+@pytest.mark.remedy("right-kubernetes")
 def test_a_finding_names_the_right_and_what_for() -> None:
     rights = rights_needed(DEPLOYED, "shop", "record", stops=True, claims=None, keda=False)
     found = {finding.text.split(",")[0]: finding.severity for finding in findings_of(rights)}

@@ -18,12 +18,15 @@ from streams_recovery.core.preflight.checks import (
     hanging,
     inputs_there,
     loses_unread,
+    lost_with_cluster,
+    not_exactly_once,
     outputs_empty,
     room_for_copy,
     room_for_spark,
     space_there,
     stopped_by_default,
     strangers,
+    unattributed,
     unmatched,
     written_again,
 )
@@ -98,6 +101,7 @@ def test_a_safe_cluster_has_no_findings() -> None:
     assert restoring(cluster(), saved(), [], IDLE) == ()
 
 
+@pytest.mark.remedy("savepoint-hold")
 def test_an_application_that_is_stopped_because_nobody_said_otherwise_is_told_of() -> None:
     assert stopped_by_default("app", None) == ()
     (only,) = stopped_by_default("app", "runs.command has no pause and no resume")
@@ -116,10 +120,44 @@ def test_each_transaction_that_hangs_blocks_with_the_command_that_ends_it() -> N
         (True, True),
         (True, False),
     ]
-    assert (found[1].is_command, found[1].remedy) == (
+    assert (found[1].is_command, found[1].next_step) == (
         True,
         f"kafka-transactions.sh --bootstrap-server k:9092 abort --topic {NAME} --partition 3 --start-offset 0",
     )
+
+
+@pytest.mark.remedy("savepoint-attribution")
+def test_topics_of_which_only_the_name_says_whose_they_are_are_told_of() -> None:
+    assert unattributed("orders", []) == ()
+    (told,) = unattributed("orders", ["orders-eu-totals-changelog"])
+    assert kinds((told,)) == [("unattributed", PreflightSeverity.WARNING)]
+    assert "name the stores of orders under `stores`" in told.next_step
+
+
+@pytest.mark.remedy("savepoint-cluster-loss")
+def test_records_that_no_savepoint_has_are_told_of_where_the_cluster_may_be_lost() -> None:
+    declared = Declared(
+        inputs=("orders",), outputs=(), globals=("rates",), include=(), exclude=(), stores={}, profile=Profile.FULL, all_read=False
+    )
+    (told,) = lost_with_cluster("orders", declared)
+    assert ("rates" in told.text, "backup.survive_cluster_loss: true" in told.next_step) == (True, True)
+    assert lost_with_cluster("orders", dataclasses.replace(declared, all_read=True)) == ()
+
+
+@pytest.mark.remedy("savepoint-guarantee")
+def test_a_program_that_works_at_least_once_is_told_of_and_blocks_where_nothing_else_is_wanted() -> None:
+    assert not_exactly_once([], refused=True) == ()
+    for refused, severity in ((True, PreflightSeverity.BLOCKING), (False, PreflightSeverity.WARNING)):
+        assert kinds(not_exactly_once([TopicPartition(NAME, 0)], refused=refused)) == [("guarantee", severity)]
+
+
+def test_a_finding_has_the_command_for_scripts_and_the_words_where_there_is_none() -> None:
+    words = stopped_by_default("app", "it has no pause")[0].shown
+    assert (words["severity"], words["is_command"]) == ("warning", False)
+    assert str(words["remedy"]).startswith("set backup.consistency.mode to stop")
+    (hangs,) = hanging(KafkaTools("k:9092", secured=False), [HangingTransaction(tp=TopicPartition(NAME, 1), start_offset=0, state="Empty")])
+    assert list(hangs.shown) == ["severity", "kind", "text", "remedy", "is_command"]
+    assert (hangs.shown["is_command"], str(hangs.shown["remedy"]).startswith("kafka-transactions.sh")) == (True, True)
 
 
 def test_one_broker_is_no_reason_to_complain_about_one_replica() -> None:
@@ -148,11 +186,13 @@ def test_inputs_are_other_people_s_business_and_so_are_the_times_of_repartition_
     assert before_backup(cluster(), [existing(TopicRole.REPARTITION, message_timestamp_type=LOG_APPEND)]) == ()
 
 
+@pytest.mark.remedy("broker-auto-create")
 def test_topics_on_first_use_are_warned_of() -> None:
     assert kinds(before_backup(cluster(auto_create_topics_enable="true"), [existing()])) == [(AUTO_CREATE, PreflightSeverity.WARNING)]
     assert kinds(restoring(cluster(auto_create_topics_enable="true"), saved(), [], IDLE)) == [(AUTO_CREATE, PreflightSeverity.WARNING)]
 
 
+@pytest.mark.remedy("restore-partitions")
 @pytest.mark.parametrize("partitions", [2, 7])
 def test_an_internal_topic_with_other_partitions_blocks_a_restore(partitions: int) -> None:
     found = restoring(cluster(), saved(), [existing(partitions=partitions)], IDLE)
@@ -167,8 +207,8 @@ def test_an_internal_topic_with_other_partitions_blocks_a_restore(partitions: in
 def test_more_replicas_than_brokers_block_a_restore() -> None:
     found = restoring(cluster(2), saved(replicas=3), [], IDLE)
     assert ("replication", PreflightSeverity.BLOCKING) in kinds(found)
-    assert "bring up 1 more" in found[0].remedy
-    assert "restore.replication_factor: 2" in found[0].remedy
+    assert "bring up 1 more" in found[0].next_step
+    assert "restore.replication_factor: 2" in found[0].next_step
 
 
 @pytest.mark.remedy("restore-min-insync")
@@ -178,8 +218,8 @@ def test_more_replicas_in_sync_than_replicas_are_warned_of(where: str) -> None:
     manifest = saved(replicas=2, **({"min_insync_replicas": "3"} if where == "the topic" else {}))
     found = restoring(there, manifest, [], IDLE)
     assert kinds(found) == [("min-insync", PreflightSeverity.WARNING)]
-    assert ("a change of the brokers' does not help" in found[0].remedy) == (where == "the topic")
-    assert "restore.replication_factor: 3" in found[0].remedy
+    assert ("a change of the brokers' does not help" in found[0].next_step) == (where == "the topic")
+    assert "restore.replication_factor: 3" in found[0].next_step
     more, _ = fewer_replicas(manifest, factor=3, brokers=None)
     assert restoring(there, more, [], IDLE) == ()
 
@@ -195,15 +235,15 @@ def test_more_replicas_in_sync_than_replicas_are_warned_of(where: str) -> None:
 )
 def test_two_replicas_are_never_both_asked_for(copies: int, brokers: int, remedy: str | None) -> None:
     found = before_backup(cluster(brokers), [existing(replicas=copies, min_insync_replicas="1")])
-    assert [one.remedy for one in found] == ([] if remedy is None else [remedy])
+    assert [one.next_step for one in found] == ([] if remedy is None else [remedy])
 
 
 @pytest.mark.remedy("topic-replicas")
 def test_a_single_replica_is_told_by_whether_the_topic_is_there() -> None:
     (there,) = before_backup(cluster(), [existing(replicas=1)])
     (to_be_made,) = restoring(cluster(), saved(replicas=1, min_insync_replicas="1"), [], IDLE)
-    assert "`streams-recovery advise` has the commands" in there.remedy
-    assert "restore.replication_factor: 3" in to_be_made.remedy
+    assert "`streams-recovery advise` has the commands" in there.next_step
+    assert "restore.replication_factor: 3" in to_be_made.next_step
 
 
 @pytest.mark.fault("F86")
@@ -211,6 +251,7 @@ def test_records_that_the_brokers_would_not_take_block_nothing_the_topic_is_made
     assert restoring(cluster(message_max_bytes="1000000"), saved(payload=4_000_000, stored=3_600_000), [], IDLE) == ()
 
 
+@pytest.mark.remedy("topic-timestamps")
 @pytest.mark.fault("F31")
 def test_a_restored_changelog_that_would_replace_times_is_warned_of() -> None:
     found = restoring(cluster(log_message_timestamp_type=LOG_APPEND), saved(), [], IDLE)
@@ -242,11 +283,12 @@ def test_offsets_for_a_streams_group_that_is_not_there_are_a_trap_on_some_releas
     assert kinds(found) == ([("group-trap", severity)] if trapped and severity else [])
     for one in found:
         # It would read by auto.offset.reset and write outputs again, with nothing saved.
-        assert "Do not start the application to get its group back" in one.remedy
-        assert "delete" not in one.remedy
+        assert "Do not start the application to get its group back" in one.next_step
+        assert "delete" not in one.next_step
     assert restoring(cluster(level=level), saved(group="classic"), [], application) == ()
 
 
+@pytest.mark.remedy("group-strangers")
 def test_members_of_a_process_that_nobody_configured_block_whatever_stops_and_are_warned_of_else() -> None:
     threads = [
         GroupMember(
@@ -282,6 +324,7 @@ def test_everything_is_told_at_once() -> None:
     assert [kind for kind, severity in kinds(found) if severity is PreflightSeverity.WARNING] == ["durability"]
 
 
+@pytest.mark.remedy("outputs-again")
 @pytest.mark.fault("F56")
 def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() -> None:
     output = topic((image((), end=10), dataclasses.replace(image((), end=5), partition=1)), name="out", role=TopicRole.OUTPUT)
@@ -294,11 +337,12 @@ def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() ->
     assert written_again({"renamed": output}, {}) == ()
 
 
+@pytest.mark.remedy("restore-unread-input")
 def test_an_application_of_a_kind_that_loses_input_by_itself_is_warned_of() -> None:
     assert loses_unread("orders", ApplicationKind.KAFKA_STREAMS.dialect) == ()
     (found,) = loses_unread("words", ApplicationKind.FAUST.dialect)
     assert kinds((found,)) == [("unread-input", PreflightSeverity.WARNING)]
-    assert "docs/faust.md" in found.remedy
+    assert "docs/faust.md" in found.next_step
 
 
 ROWS = image((segment(0, 10, [1, 2, 3]),))
@@ -338,7 +382,7 @@ def test_an_input_has_as_many_partitions_as_in_the_savepoint(partitions: int, ex
 @pytest.mark.parametrize(
     ("partitions", "ends", "says", "never"),
     [
-        (1, {0: 0}, "give it 2: it was never written to there: kafka-topics.sh --bootstrap-server k:9092 --alter", "mirror"),
+        (1, {0: 0}, ". Give it 2: it was never written to there: kafka-topics.sh --bootstrap-server k:9092 --alter", "mirror"),
         (1, {0: 7}, "mirror it again from its beginning, into a topic that is created with 2 partitions", "kafka-topics.sh"),
         (1, {}, "mirror it again", "kafka-topics.sh"),
         (5, {}, "if the input has got 5 partitions since that savepoint, take one now", "kafka-topics.sh"),
@@ -352,8 +396,8 @@ def test_what_to_do_about_other_partitions_is_possible_and_leaves_no_key_beside_
     found = {TopicPartition(name, number): end for number, end in ends.items()}
     [one] = inputs_there(TOOLS, {name: saved_topic("orders")}, {name: there(partitions)}, (), found)
     assert one.text.startswith(f"{name} has {partitions} partitions there and 2 in the savepoint, so keys would go to other tasks")
-    assert says in one.remedy
-    assert never not in one.remedy
+    assert says in str(one)
+    assert never not in str(one)
     # Mirrored again into another one, which topic_map names: then the finding is gone.
     again = "primary.orders.again"
     assert inputs_there(TOOLS, {again: saved_topic("orders")}, {name: there(partitions), again: there(2)}, (), found) == []
@@ -369,6 +413,7 @@ def test_what_a_restore_writes_counts_with_its_replicas_and_only_what_it_makes()
     assert bytes_to_make(images, ("in", "state")) == 2 * one * 3, "state is made again, an input that is there is not"
 
 
+@pytest.mark.remedy("room-brokers")
 @given(st.integers(0, 1 << 50), st.none() | st.integers(0, 1 << 50))
 def test_too_little_space_blocks_and_tight_space_warns(needed: int, free: int | None) -> None:
     severities = [one.severity for one in space_there(needed, free)]
@@ -378,6 +423,7 @@ def test_too_little_space_blocks_and_tight_space_warns(needed: int, free: int | 
         assert severities == [PreflightSeverity.BLOCKING if free < needed else PreflightSeverity.WARNING]
 
 
+@pytest.mark.remedy("room-repository", "room-spark")
 @pytest.mark.fault("F90")
 def test_a_disk_that_cannot_take_a_first_copy_blocks_and_one_that_hardly_can_is_told_of() -> None:
     assert room_for_copy(100, 200, first=True) == ()
@@ -391,6 +437,7 @@ def test_a_disk_that_cannot_take_a_first_copy_blocks_and_one_that_hardly_can_is_
     assert told.text == "/scratch, where Spark keeps what does not fit into memory, has 1.0 kB free"
 
 
+@pytest.mark.remedy("savepoint-output")
 def test_compacted_outputs_that_no_savepoint_has_are_told_of_where_the_cluster_may_be_lost() -> None:
     declared = Declared(
         inputs=("orders",), outputs=(NAME,), globals=(), include=(), exclude=(), stores={}, profile=Profile.FULL, all_read=True
@@ -402,6 +449,7 @@ def test_compacted_outputs_that_no_savepoint_has_are_told_of_where_the_cluster_m
     assert outputs_empty(dataclasses.replace(declared, all_read=False), [table]) == ()
 
 
+@pytest.mark.remedy("savepoint-include")
 def test_patterns_that_mean_nothing_are_named_and_those_of_topics_that_are_only_read_are_not() -> None:
     declared = Declared(
         inputs=("orders",),

@@ -31,6 +31,7 @@ from streams_recovery.core.preflight.permissions import (
     missing,
     restore_needs,
 )
+from streams_recovery.core.remedies.remedy import as_refused
 
 ALL = frozenset({ALTER_CONFIGS, CREATE, DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ, WRITE})
 TOPICS = (
@@ -82,7 +83,7 @@ def test_who_may_do_nothing_is_told_everything_at_once(purpose: str) -> None:
             assert f"--operation {acl_text(operation)}" in text
         assert need.name in text
     assert all(finding.is_command for finding in found)
-    granted = " ".join(finding.remedy for finding in found)
+    granted = " ".join(finding.next_step for finding in found)
     for resource in ("--topic in", "--topic table", "--topic app- ", "--group app", "--cluster", "--transactional-id app-"):
         assert resource in granted
 
@@ -95,7 +96,7 @@ def test_what_is_told_is_what_lacks_and_nothing_else(data: st.DataObject) -> Non
     lacking = need.operations - allowed
     assert bool(found) == bool(lacking)
     for finding in found:
-        argv = shlex.split(finding.remedy)
+        argv = shlex.split(finding.next_step)
         assert {argv[at + 1] for at, part in enumerate(argv) if part == "--operation"} == {
             acl_text(operation) for operation in least(lacking)
         }
@@ -111,7 +112,7 @@ def test_a_right_to_create_on_the_whole_cluster_counts() -> None:
 def test_internal_topics_get_one_command_by_their_prefix_and_others_one_by_name() -> None:
     found = missing(NEEDS["backup"], rights({"in": ALL, "table": ALL}))
     (only,) = found
-    assert only.remedy == (
+    assert only.next_step == (
         "kafka-acls.sh --bootstrap-server a:1,b:2 --command-config admin.properties --add --allow-principal User:me "
         "--operation AlterConfigs --operation Read --topic app- --resource-pattern-type prefixed"
     )
@@ -125,7 +126,7 @@ def test_where_another_application_s_id_begins_so_nothing_but_looking_is_granted
     }
     nothing = rights({}, group=frozenset(), cluster=frozenset(), readable=False, ids=False)
     for needs in asked.values():
-        commands = [shlex.split(found.remedy) for found in missing(needs, nothing)]
+        commands = [shlex.split(found.next_step) for found in missing(needs, nothing)]
         prefixed = [words for words in commands if "prefixed" in words]
         assert [words[words.index("--operation") :] for words in prefixed] == [
             ["--operation", "Describe", "--transactional-id", "app-", "--resource-pattern-type", "prefixed"]
@@ -143,22 +144,22 @@ def test_no_command_gives_more_than_looking_by_a_prefix_to_a_user_who_does_not_s
         for unseen in (blind, rights(changing, cluster=ALL - {DESCRIBE})):
             found = missing(needs, unseen)
             assert found
-            assert not [one for one in found if "prefixed" in one.remedy]
-            assert {one.remedy.partition("--operation ")[2] for one in found} == {"Describe --cluster"}
+            assert not [one for one in found if "prefixed" in one.next_step]
+            assert {one.next_step.partition("--operation ")[2] for one in found} == {"Describe --cluster"}
     said = "A prefix is safe where no other application's id begins so, which nobody sees without Describe on the cluster"
     (told,) = [one for one in missing(NEEDS["backup"], blind) if one.severity is PreflightSeverity.BLOCKING]
     assert "lacks AlterConfigs, Read on topic app-a-changelog" in told.text
     assert said in told.text
     # Once they are seen, the prefix is granted.
     (granted,) = missing(NEEDS["backup"], seeing)
-    assert "--topic app- --resource-pattern-type prefixed" in granted.remedy
+    assert "--topic app- --resource-pattern-type prefixed" in granted.next_step
     assert said not in granted.text
     # To look does no harm, whosever the topics are.
     looking: dict[str, Answer] = {**lacking, **dict.fromkeys(("app-a-changelog", "app-b-changelog", "app-c-repartition"), ALL)}
     (transactions,) = [
-        one for one in missing(NEEDS["restore"], rights(looking, cluster=ALL - {DESCRIBE}, ids=False)) if "prefixed" in one.remedy
+        one for one in missing(NEEDS["restore"], rights(looking, cluster=ALL - {DESCRIBE}, ids=False)) if "prefixed" in one.next_step
     ]
-    assert "--operation Describe --transactional-id app-" in transactions.remedy
+    assert "--operation Describe --transactional-id app-" in transactions.next_step
 
 
 def test_a_command_that_several_findings_need_is_told_once() -> None:
@@ -184,7 +185,7 @@ def test_not_seeing_other_groups_warns_and_does_not_block() -> None:
     assert "owns topics that look like this application's" in only.text
     (blocking,) = missing(NEEDS["backup"], rights(cluster=frozenset({DESCRIBE}), readable=False))
     assert blocking.severity is PreflightSeverity.BLOCKING
-    assert blocking.remedy.endswith("--operation DescribeConfigs --cluster")
+    assert blocking.next_step.endswith("--operation DescribeConfigs --cluster")
 
 
 @pytest.mark.remedy("right-unknown")
@@ -205,16 +206,19 @@ def test_names_are_quoted_for_a_shell() -> None:
         transactional_ids=True,
     )
     (found,) = missing([RequiredAcl(kind=ResourceKind.TOPIC, name="t", operations=frozenset({READ}), why="to read", advised="t")], owner)
-    assert shlex.split(found.remedy)[7] == "User:CN=a b,O=x; rm -rf /"
+    assert shlex.split(found.next_step)[7] == "User:CN=a b,O=x; rm -rf /"
 
 
 def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
     def finding(severity: PreflightSeverity, text: str) -> PreflightFinding:
-        return PreflightFinding(severity=severity, kind="k", text=text, remedy=f"do {text}")
+        return PreflightFinding(severity=severity, kind="k", text=text, remedy=as_refused(f"do {text}"))
 
     warnings = [finding(PreflightSeverity.WARNING, "w1"), finding(PreflightSeverity.WARNING, "w2")]
     assert required(warnings, "a savepoint") == ("w1: do w1", "w2: do w2")
-    blocking = [finding(PreflightSeverity.BLOCKING, "b1"), replace(finding(PreflightSeverity.BLOCKING, "b2"), is_command=True)]
+    blocking = [
+        finding(PreflightSeverity.BLOCKING, "b1"),
+        replace(finding(PreflightSeverity.BLOCKING, "b2"), remedy=replace(as_refused("try b2"), commands=("do b2",))),
+    ]
     with pytest.raises(Refused, match="cannot begin") as caught:
         required([*warnings, *blocking], "a savepoint", look_again=("look",))
     assert caught.value.facts["findings"] == ["b1: do b1", "b2: do b2"]

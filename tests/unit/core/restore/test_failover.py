@@ -59,6 +59,7 @@ def test_a_word_counts_for_the_site_that_is_left_and_where_nobody_can_ask_it_is_
             check_left(one, "dr")
 
 
+@pytest.mark.remedy("site-replicas")
 @pytest.mark.parametrize(
     ("factor", "brokers", "replicas", "in_sync", "warned"),
     [

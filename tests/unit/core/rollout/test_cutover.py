@@ -346,6 +346,7 @@ def test_offsets_that_are_gone_have_not_moved() -> None:
     assert moved_since(entry, in_order(6, 6)) == ("in-0", "in-1")
 
 
+@pytest.mark.remedy("outputs-log", "outputs-one-writer", "outputs-roll-back")
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize(
     ("last", "seen", "clone", "source", "severity"),
@@ -372,3 +373,5 @@ def test_what_must_not_be_restored_is_refused_before_anything_is_touched(
     against = contradictions(last, found, application_id=me, is_clone=clone)
     told = checks.outputs_transferred(last, me, source, against)
     assert [one.severity for one in told] == ([] if severity is None else [severity])
+    kind = "outputs-roll-back" if not against else "outputs-log" if last.role is Role.RETIRED else "outputs-one-writer"
+    assert [one.remedy.kind.id for one in told] == ([] if severity is None else [kind])

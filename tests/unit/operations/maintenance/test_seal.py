@@ -50,6 +50,7 @@ def plain(directory: Path) -> Repository:
     return Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")))
 
 
+@pytest.mark.remedy("repository-seal")
 def test_an_older_repository_is_forged_until_somebody_vouches_for_it(run: Run, tmp_path: Path) -> None:
     before = run("savepoints", "list", "shop")
     assert f"{NOT_SEALED} Next: {SEAL_IT}" in before.stdout

@@ -1,0 +1,111 @@
+"""What to do so that savepoints have what is needed: how the application is held, what is saved, and who may trust the records."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams_recovery.core.remedies.remedy import Remedy, RemedyKind
+
+CHOOSE_HOLD: Final = RemedyKind(
+    id="savepoint-hold",
+    condition="The configuration does not say how the application is held, and it cannot be paused, so it is stopped for each savepoint.",
+)
+ATTRIBUTE: Final = RemedyKind(
+    id="savepoint-attribution", condition="A topic is called like an internal topic of the application, and nothing else says whose it is."
+)
+SURVIVE: Final = RemedyKind(
+    id="savepoint-cluster-loss",
+    condition="Records of inputs or global topics are in no savepoint, and would be lost together with the cluster.",
+)
+CORRECT_PATTERN: Final = RemedyKind(
+    id="savepoint-include", condition="A pattern of topics.include fits no input, output or global topic of the application."
+)
+INCLUDE_OUTPUT: Final = RemedyKind(
+    id="savepoint-output", condition="A compacted output is not in savepoints, which are to survive the loss of the cluster."
+)
+KEEP_OUTPUT: Final = RemedyKind(
+    id="savepoint-output-emptied",
+    condition="A restore makes an output anew, and the savepoint has no records of it: it is empty afterwards.",
+)
+OWN_GUARANTEE: Final = RemedyKind(
+    id="savepoint-guarantee",
+    condition="The configuration says exactly_once_v2, and records of changelogs were written without a transaction.",
+)
+AFTER_PARTITIONS: Final = RemedyKind(
+    id="savepoint-partitions",
+    condition="An input has got partitions since the newest savepoint, so no older one can be restored beside it.",
+)
+CLOCK: Final = RemedyKind(id="savepoint-clock", condition="The time in a savepoint's id is later than the time now.")
+SEAL: Final = RemedyKind(id="repository-seal", condition="The repository is written without seals.")
+
+
+def choose_hold() -> Remedy:
+    """An application that is stopped because nobody said otherwise."""
+    return Remedy(
+        kind=CHOOSE_HOLD,
+        text="set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
+    )
+
+
+def attribute(application_id: str) -> Remedy:
+    """Topics that may be another application's."""
+    return Remedy(
+        kind=ATTRIBUTE,
+        text=f"name the stores of {application_id} under `stores`, its other topics under topics.owned, and those of another application under topics.foreign",
+    )
+
+
+def survive_cluster_loss() -> Remedy:
+    """Savepoints without the records of what the application reads."""
+    return Remedy(kind=SURVIVE, text="set backup.survive_cluster_loss: true, unless these topics are kept safe in another way")
+
+
+def correct_pattern() -> Remedy:
+    """A pattern that means no topic."""
+    return Remedy(kind=CORRECT_PATTERN, text="correct it, or name the topic in topics.inputs, topics.outputs or topics.globals")
+
+
+def include_output() -> Remedy:
+    """An output that others may read as a table."""
+    return Remedy(
+        kind=INCLUDE_OUTPUT, text="name them in topics.include, unless nobody needs a key that the application does not write again"
+    )
+
+
+def keep_output() -> Remedy:
+    """An output that a restore makes anew."""
+    return Remedy(kind=KEEP_OUTPUT, text="name an output in topics.include while it is there, and savepoints have its records")
+
+
+def own_guarantee() -> Remedy:
+    """A program that works at least once."""
+    return Remedy(kind=OWN_GUARANTEE, text="set application.guarantee to at_least_once, or what the program has")
+
+
+def save_after_partitions() -> Remedy:
+    """An input with more partitions than in the newest savepoint."""
+    return Remedy(kind=AFTER_PARTITIONS, text="take a savepoint now, and keep the older ones for what rebuilds from their inputs")
+
+
+def correct_clock() -> Remedy:
+    """Savepoints of a time that has not come."""
+    return Remedy(kind=CLOCK, text="find out which clock was wrong or who has made them up, and remove what nobody needs")
+
+
+def seal_records() -> Remedy:
+    """Records that anybody who can write to the store could have made up."""
+    return Remedy(kind=SEAL, text="make keys with `streams-recovery seal-key FILE`, and set storage.seal")
+
+
+EXAMPLES: Final = (
+    choose_hold(),
+    attribute("orders"),
+    survive_cluster_loss(),
+    correct_pattern(),
+    include_output(),
+    keep_output(),
+    own_guarantee(),
+    save_after_partitions(),
+    correct_clock(),
+    seal_records(),
+)
