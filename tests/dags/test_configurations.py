@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,10 @@ def test_where_no_dag_archives_there_is_none(metadata: None, directory: Path, en
 
 
 def test_files_that_contradict_each_other_take_both_away_and_nobody_else(metadata: None, directory: Path) -> None:
-    third = EXAMPLE.read_text().replace("order-process", "third-process")
+    third = (
+        EXAMPLE.read_text().replace("order-process", "third-process").replace("build/stack", "build/third").replace("{ORDER_", "{THIRD_")
+    )
+    third = re.sub(r":-1808(\d)", r":-1809\1", third)
     (directory / "third-processing.yaml").write_text(third)
     (directory / "fourth.yaml").write_text(third.replace("name: third-processing", "name: fourth"))
     found = parsed()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import PurePath
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import clash
@@ -28,6 +29,7 @@ def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Coll
     found: dict[str, list[Contradiction]] = {}
     for one in (
         *_same_application(configs),
+        *_same_instances(configs),
         *_shared_topics(configs),
         *_clones_without_original(configs, configured),
         *_unknown_sources(configs, configured),
@@ -67,6 +69,24 @@ def _same_application(configs: Mapping[str, ApplicationConfig]) -> Iterator[Cont
                 frozenset({one, other}),
                 "keep one of the two files: two schedules would work on one consumer group",
             )
+
+
+def _same_instances(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
+    """Files that were copied and half changed: whoever stops one application would stop the other one, or remove its state."""
+    users: dict[str, set[str]] = {}
+    for name, config in configs.items():
+        state = PurePath(*config.dialect.state_directory(config.application.id).parts)
+        for runs in (config.runs, *(site.runs for site in config.sites.values())):
+            for what in runs.chosen.reached(state):
+                users.setdefault(what, set()).add(name)
+    # One thing that they share is enough: two copies share every instance.
+    shared = {frozenset(names): what for what, names in reversed(users.items()) if len(names) > 1}
+    for names, what in shared.items():
+        yield Contradiction(
+            f"runs of {' and '.join(sorted(names))} are about the same: {what}; to stop one would be to stop the other",
+            names,
+            "give each application what is its own: runs.process.directory, addresses and state directories, or a workload",
+        )
 
 
 def _shared_topics(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:

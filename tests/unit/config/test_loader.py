@@ -249,7 +249,13 @@ def test_an_unknown_application_is_answered_with_the_known_ones(tmp_path: Path) 
     assert load_named("orders", tmp_path, {}).name == "orders", "a broken neighbour does not stand in the way"
 
 
-OTHERS = {"billing": MINIMAL.replace("id: orders", "id: billing"), "late": MINIMAL.replace("id: orders", "id: late")}
+def elsewhere(name: str, port: int) -> str:
+    """A file for another application, which runs elsewhere."""
+    text = MINIMAL.replace("id: orders", f"id: {name}").replace("directory: run", f"directory: run/{name}")
+    return text.replace("18081", str(port)).replace("state/1", f"state/{name}")
+
+
+OTHERS = {"billing": elsewhere("billing", 18082), "late": elsewhere("late", 18083)}
 
 
 def loaded_beside(directory: Path, files: dict[str, str]) -> dict[str, str]:
@@ -299,6 +305,42 @@ def test_two_files_for_one_application_break_both_and_nobody_else(tmp_path: Path
     assert set(found) == {"orders", "again"}
     assert all("orders and again both describe the application orders on kafka_default" in said for said in found.values())
     assert load_named("orders", tmp_path, {}).application.id == "orders", "who names one of them gets it"
+
+
+@pytest.mark.fault("F59")
+@pytest.mark.parametrize(
+    ("own", "copied", "said"),
+    [
+        ("run/payments", "run", "the instance one in {}/run;"),
+        ("18084", "18081", "the instance at http://127.0.0.1:18081;"),
+    ],
+)
+def test_a_file_that_was_copied_and_half_changed_stops_nobody_else(tmp_path: Path, own: str, copied: str, said: str) -> None:
+    found = loaded_beside(tmp_path, {"orders.yaml": MINIMAL, "payments.yaml": elsewhere("payments", 18084).replace(own, copied)})
+    assert set(found) == {"orders", "payments"}
+    assert all(f"runs of orders and payments are about the same: {said.format(tmp_path)}" in told for told in found.values())
+
+
+def test_a_state_directory_is_shared_where_each_application_has_its_own_folder_in_it(tmp_path: Path) -> None:
+    shared = elsewhere("payments", 18084).replace("state/payments", "state/1")
+    for name, text in {"orders": MINIMAL, "payments": shared}.items():
+        written(tmp_path, text, f"{name}.yaml")
+    assert set(load_all(tmp_path, {}).applications) == {"orders", "payments"}
+    same_id = shared.replace("id: payments", "id: orders").replace("topics:", "source: {connection: another}\ntopics:", 1)
+    written(tmp_path, same_id, "payments.yaml")
+    broken = load_all(tmp_path, {}).broken
+    assert all(f"are about the same: the local state in {tmp_path}/state/1/orders;" in str(broken[name]) for name in ("orders", "payments"))
+
+
+def test_two_files_about_one_workload_break_both(tmp_path: Path) -> None:
+    begin = MINIMAL.index("runs:")
+    pods = "runs: {kind: kubernetes, kubernetes: {namespace: shop, workload: deployment/orders, state_directory: /var/lib/state, port: 8080%s}}\n"
+    text = MINIMAL[:begin] + pods
+    written(tmp_path, text % "", "orders.yaml")
+    written(tmp_path, text.replace("id: orders", "id: payments") % "", "payments.yaml")
+    assert "are about the same: deployment/orders in namespace shop;" in str(load_all(tmp_path, {}).broken["orders"])
+    written(tmp_path, text.replace("id: orders", "id: payments") % ", kubeconfig: another", "payments.yaml")
+    assert load_all(tmp_path, {}).broken == {}
 
 
 def test_an_application_that_contradicts_several_is_told_all_of_it(tmp_path: Path) -> None:
@@ -364,13 +406,13 @@ def test_only_configurations_are_loaded() -> None:
     assert load_all(CONFIGS, {}).broken == {}
 
 
-NEIGHBOUR = MINIMAL.replace("id: orders", "id: orders-eu").replace("inputs: [orders-in]", "inputs: [orders-eu-in]")
+NEIGHBOUR = elsewhere("orders-eu", 18085).replace("inputs: [orders-in]", "inputs: [orders-eu-in]")
 
 
 def test_other_applications_on_the_same_cluster_are_known_by_their_ids_and_changelogs(tmp_path: Path) -> None:
     written(tmp_path, MINIMAL + DRILL.replace("{totals: drill-totals, late: drill-late}", "{}"), "orders.yaml")
     written(tmp_path, NEIGHBOUR + "stores: {totals: {}, latest: {logged: false}}\n", "eu.yaml")
-    written(tmp_path, NEIGHBOUR.replace("orders-eu", "orders-us") + "source: {connection: other}\n", "us.yaml")
+    written(tmp_path, NEIGHBOUR.replace("orders-eu", "orders-us").replace("18085", "18086") + "source: {connection: other}\n", "us.yaml")
     written(tmp_path, "not: [yaml", "broken.yaml")
     configs = load_all(tmp_path, {}).applications
     orders = {"orders": frozenset[str](), "drill-orders": frozenset[str]()}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
+from pathlib import PurePath
 from typing import Any, ClassVar, Final, Self
 
 from streams_recovery.config.fields import Argv, Section
@@ -60,6 +61,12 @@ class Kind(Section):
     def is_as(self, other: Kind) -> bool:
         """True when the two run one and the same application: nobody could tell which of them does."""
         return self == other
+
+    def reached(self, state: PurePath) -> Iterator[str]:  # noqa: ARG002 - not every kind knows where it is
+        """What a stop, a pause or a wipe acts on, in words. Two applications can have nothing of it in common. ``state`` is the folder of the application's
+        state within its state directory.
+        """
+        yield from ()
 
     @property
     def start_timeout(self) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+from collections.abc import Iterator
+from pathlib import PurePath, PurePosixPath
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -60,6 +61,10 @@ class KubernetesRuns(Kind):
     def is_as(self, other: Kind) -> bool:
         """True for the same workload. A workload of the same name in another context, or by another file, is another one."""
         return isinstance(other, KubernetesRuns) and self.place == other.place
+
+    def reached(self, state: PurePath) -> Iterator[str]:  # noqa: ARG002 - the state of a workload is on its own volumes
+        where = "".join(f", {what} {value}" for what, value in (("context", self.context), ("kubeconfig", self.kubeconfig)) if value)
+        yield f"{self.workload} in namespace {self.namespace}{where}"
 
     @property
     def place(self) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePath
 from typing import Annotated, Final, Self
 from urllib.parse import urlsplit
 
@@ -104,6 +105,12 @@ class ProcessRuns(StartingKind):
     def start_texts(self) -> Iterable[Iterable[str]]:
         for one in self.instances:
             yield map(one.filled, (*self.command, *{**self.environment, **one.environment}.values()))
+
+    def reached(self, state: PurePath) -> Iterator[str]:
+        for one in self.instances:
+            yield f"the instance {one.name} in {self.directory}"
+            yield f"the instance at {one.url}"
+            yield f"the local state in {one.state_directory / state}"
 
     def cut_over(self, environment: Mapping[str, str], command: Argv | None) -> Self:
         return self.model_copy(update={"environment": {**self.environment, **environment}, "command": command or self.command})
