@@ -194,6 +194,7 @@ class StateArchiver:
                 held=False,
                 why_not_held="the application was not held",
                 writers_transactional=readings.exact and _transactional(logs, changelogs, before, readings),
+                past_end=logs.past_end(readings),
             )
             label, reasons = judge(evidence)
             if label is Consistency.EXACT:

@@ -11,7 +11,7 @@ from typing import Final
 from streams_recovery.core.errors import NotFound, OffsetsUnstable, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.repository.manifest import PartitionCut
-from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings
+from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings, past_end
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
@@ -81,6 +81,10 @@ class ApplicationLogs:
                     return stable
                 blocking = self._owners(list(stuck()))
         raise self._undecided(stuck(), blocking)
+
+    def past_end(self, readings: Readings) -> tuple[TopicPartition, ...]:
+        """The partitions that end now before the offset that was committed by then."""
+        return past_end(readings.committed_before, self.high_watermarks(tuple(readings.committed_before)))
 
     def all_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> bool:
         """True when somebody has written to these logs, and all who did in transactions."""

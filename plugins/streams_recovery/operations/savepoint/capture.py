@@ -18,7 +18,6 @@ from streams_recovery.core.savepoint.cut import (
     Readings,
     assumptions,
     moved_since,
-    past_end,
     proof,
     purged_tails,
     read_cut,
@@ -264,7 +263,7 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
         why_not_held=why_not_held,
         writers_transactional=transactional,
         not_transactional=logs.not_transactional(changelogs, readings.ends) if asks and not transactional else (),
-        past_end=past_end(readings.committed_before, logs.high_watermarks(tuple(readings.committed_before))),
+        past_end=logs.past_end(readings),
     )
     held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
     consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
