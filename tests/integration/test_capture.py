@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery.core.errors import OffsetsUnstable, Refused, TargetNotEmpty
-from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.errors import NotExact, OffsetsUnstable, Refused, TargetNotEmpty
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition
+from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.unfinished import dismiss
 from streams_recovery.storage.append_log import AppendLog
-from tests.support.applications.savepoint_steps import begun, cut, publish
-from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.savepoint_steps import begun, cut, publish, take
+from tests.support.applications.small import Small, asked, small_application, with_policy
 from tests.support.applications.topic_records import produce
 
 
@@ -171,3 +172,22 @@ def test_a_restore_refuses_topics_of_another_version_of_the_application(small: S
     assert {topic.name for topic in planned.create} == {small.changelog.topic, small.tail.topic}
     offsets = {item.tp: (item.wanted.offset, item.wanted.metadata) for item in planned.offsets}
     assert offsets == {small.input: (4, "AgAA"), small.tail: (0, "")}
+
+
+@pytest.mark.fault("F36")
+def test_an_offset_behind_the_end_of_its_log_is_never_exact_and_no_restore_goes_on_there_once_the_log_has_grown(small: Small) -> None:
+    """As after the log was cut back from 9 to 5 while the application was down: the records that come at 5 to 8 then are not those that it has read."""
+    recovery = small.recovery
+    recovery.groups.set_offsets(recovery.application_id, {small.input: CommittedOffset(offset=9, metadata="", leader_epoch=None)})
+    with pytest.raises(NotExact, match=rf"the committed offset of {small.input} lies behind the end of its log") as caught:
+        cut(recovery)
+    assert "once the application has read on there" in caught.value.next_step
+    lenient = with_policy(recovery, require="ahead_allowed")
+    manifest = recovery.savepoints.read(take(small, recovery=lenient).savepoint_id)
+    assert (manifest.consistency, manifest.proof.past_end) == (Consistency.AHEAD, (str(small.input),))
+    produce(recovery, small.input, 10)
+    recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    with pytest.raises(Refused, match=rf"{small.input}: its log ended at the savepoint before the committed offset 9"):
+        restore.plan(recovery, asked(recovery, savepoint=manifest.savepoint_id, allow_ahead=True))
+    planned = restore.plan(recovery, asked(recovery, savepoint=manifest.savepoint_id, allow_ahead=True, offsets=Earliest(text="earliest")))
+    assert {item.tp: item.wanted.offset for item in planned.offsets}[small.input] == 0
