@@ -82,7 +82,8 @@ class JoinSide:
 class Feed:
     """What comes to a processor: of the topics that its subtopology reads it gets those in ``read``, from ``plain`` inputs, and through repartition topics,
     without their numbers, with what stands in front of each. ``twins`` are other topics that have the same records as one of them. ``sides`` are those of
-    joins on the way. ``kind`` is what Kafka Streams calls such a processor, None where a person named it and nothing tells what it is. ``unread`` are
+    joins on the way. ``named`` are processors on the way behind the last topic that a person named, ``elsewhere`` those of the version that are nowhere on it.
+    ``kind`` is what Kafka Streams calls such a processor, None where a person named it and nothing tells what it is. ``unread`` are
     patterns that are too much to read, ``unmatched`` those that match no known topic.
     """
 
@@ -93,6 +94,8 @@ class Feed:
     fronts: Mapping[str, frozenset[TopicFront]]
     twins: Mapping[str, frozenset[str]]
     sides: tuple[JoinSide, ...]
+    named: frozenset[str]
+    elsewhere: frozenset[str]
     unread: frozenset[str]
     unmatched: frozenset[str]
 
@@ -144,7 +147,7 @@ class FeedGraph:
     between: frozenset[str]
     matching: Callable[[str], frozenset[str] | None]
     equal: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
-    _above: dict[_Key, frozenset[_Key]] = field(default_factory=dict)
+    _known: dict[_Key, Feed] = field(default_factory=dict)
 
     @cached_property
     def _nodes(self) -> dict[_Key, TopologyNode]:
@@ -174,21 +177,20 @@ class FeedGraph:
             for node in one.nodes
         }
 
-    def _up(self, key: _Key, *, through: bool) -> frozenset[_Key]:
-        """A node and all that its records come through, ``through`` repartition topics too."""
-        if through and key in self._above:
-            return self._above[key]
-        ahead, seen = [key], {key}
+    def _up(self, keys: Iterable[_Key], *, through: bool) -> frozenset[_Key]:
+        """Nodes and all that their records come through, ``through`` repartition topics too. These sets are large, so none is kept."""
+        seen, topics = set(keys), set[str]()
+        ahead = list(seen)
         while ahead:
             one = ahead.pop()
             node = self._nodes[one]
             more = set(self._before[one])
             if through and node.kind is NodeKind.SOURCE:
-                more.update(sink for topic in node.topics if topic in self.between for sink in self._sinks.get(topic, ()))
+                for topic in self.between.intersection(node.topics) - topics:
+                    topics.add(topic)
+                    more.update(self._sinks.get(topic, ()))
             ahead.extend(more - seen)
             seen |= more
-        if through:
-            self._above[key] = frozenset(seen)
         return frozenset(seen)
 
     def _topics(self, keys: Iterable[_Key]) -> frozenset[str]:
@@ -217,15 +219,20 @@ class FeedGraph:
         return None
 
     def _front(self, topic: str) -> TopicFront:
-        keys = frozenset().union(*(self._up(sink, through=True) for sink in self._sinks.get(topic, ())))
+        keys = self._up(self._sinks.get(topic, ()), through=True)
         processors = [self._nodes[key] for key in keys if self._nodes[key].kind is NodeKind.PROCESSOR]
         kinds = {node.name: self._kinds[node.name] for node in processors}
-        filters = {f"{one}-filter" for one in self.between}
         return TopicFront(
             inputs=self._read(keys) - self.between,
             choosing=tuple(sorted(kind for kind in kinds.values() if kind is not None and _CHOOSING_KEYS.fullmatch(kind))),
-            named=frozenset(name for name, kind in kinds.items() if kind is None and name not in filters),
+            named=self._own_names.intersection(kinds),
         )
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        """Processors that a person named, which may do anything."""
+        filters = {f"{one}-filter" for one in self.between}
+        return frozenset(name for name, kind in self._kinds.items() if kind is None and name not in filters)
 
     @cached_property
     def _fronts(self) -> dict[str, TopicFront]:
@@ -251,7 +258,7 @@ class FeedGraph:
         for key in self._nodes:
             side = _SIDES.fullmatch(self._kinds.get(key[1]) or "")
             if side is not None:
-                inputs = self._read(self._up(key, through=True)) - self.between
+                inputs = self._read(self._up([key], through=True)) - self.between
                 # One value for equal ones: there are many joins, each compared for each store behind it.
                 found[key] = JoinSide(join=side[1] or side[3], side=side[2] or "THIS", inputs=self.equal.setdefault(inputs, inputs))
         return found
@@ -265,7 +272,12 @@ class FeedGraph:
         return tuple([one for one in found if not one.only_reads and one.kind not in foreign] or found)
 
     def _feed(self, key: _Key) -> Feed:
-        near, far = self._up(key, through=False), self._up(key, through=True)
+        if key not in self._known:
+            self._known[key] = self._fed(key)
+        return self._known[key]
+
+    def _fed(self, key: _Key) -> Feed:
+        near, far = self._up([key], through=False), self._up([key], through=True)
         read = self._read(near)
         fronts: dict[str, frozenset[TopicFront]] = {}
         twins: dict[str, frozenset[str]] = {}
@@ -280,6 +292,8 @@ class FeedGraph:
             plain=read - self.between,
             fronts=fronts,
             twins=twins,
+            named=self._own_names & {name for _, name in near if name != key[1]},
+            elsewhere=self._own_names - {name for _, name in far},
             sides=tuple(side for one, side in self._joins.items() if one in far and one != key),
             unread=frozenset(f"/{one}/" for one in patterns if self.matching(one) is None),
             unmatched=frozenset(f"/{one}/" for one in patterns if self.matching(one) == frozenset()),
@@ -311,6 +325,10 @@ def compare_feeds(store: str, old: Collection[Feed], new: Collection[Feed]) -> F
             reads = not was.writes and not now.writes and any(one.writes for one, _ in alike)
             if unsure:
                 doubts.append(f"{why}: what matches {first_names(unsure)} is not known")
+            elif _only_named(was, now):
+                doubts.append(
+                    f"{why}: one of these names is only a number, and the operators in front are alike, but their keys are not compared"
+                )
             elif reads:
                 doubts.append(f"{why}: that is nothing to the store only when {now.name} does not write to it")
             else:
@@ -377,6 +395,12 @@ def _inside(was: Feed, now: Feed) -> Iterable[tuple[str, bool]]:
             )
         elif before != after:
             yield f"there are other operators in front of {topic} than before, which may choose another key", False
+    behind, instead = was.named & now.elsewhere, now.named & was.elsewhere
+    if behind and instead:
+        yield (
+            f"it comes through {first_names(instead)} now and not through {first_names(behind)} any more, and both versions have both",
+            False,
+        )
     if Counter(was.sides) == Counter(now.sides):
         return
     common = was.ways.keys() & now.ways.keys()
@@ -392,6 +416,22 @@ def _inside(was: Feed, now: Feed) -> Iterable[tuple[str, bool]]:
         gone, come = ({(one.join, one.side): one.inputs for one in side.sides if not one.inputs & common} for side in (was, now))
         for key in sorted(gone.keys() & come.keys()):
             yield f"what is joined on the way to it is {first_names(come[key])}, and was {first_names(gone[key])}", True
+
+
+def _only_named(was: Feed, now: Feed) -> bool:
+    """True where what takes another way goes through a repartition topic that only was given a name, or lost it: in front are the same operators."""
+    common = was.ways.keys() & now.ways.keys()
+    for topic in common:
+        if was.ways[topic] & now.ways[topic]:
+            continue
+        old, new = ({name for name, fronts in one.fronts.items() if any(topic in front.inputs for front in fronts)} for one in (was, now))
+        before, after = (
+            {(front.choosing, front.named) for name in names for front in one.fronts[name]} for one, names in ((was, old), (now, new))
+        )
+        numbered = [{"#" in name for name in names} for names in (old, new)]
+        if topic in was.plain | now.plain or before != after or numbered not in ([{True}, {False}], [{False}, {True}]):
+            return False
+    return bool(common)
 
 
 def _merged(alike: Collection[tuple[Feed, Feed]]) -> tuple[frozenset[str], frozenset[str]]:

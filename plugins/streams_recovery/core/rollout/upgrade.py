@@ -158,7 +158,8 @@ def version_change(
         raise Refused(
             f"the new version of {application_id} cannot go on with its state: {found.answer}. "
             + " ".join(f"({number}) {one.text}." for number, one in enumerate(lost, 1)),
-            next_step=f"nothing was changed; {lost[0].remedy}; or say that it may go ({LOSE}); the command compatible shows everything",
+            next_step=f"nothing was changed; {lost[0].remedy}{f'; or say that it may go ({LOSE})' if lost[0].may_go else ''}; the command compatible shows "
+            "everything",
             verdict=found.verdict.value,
             findings=[one.text for one in lost],
         )

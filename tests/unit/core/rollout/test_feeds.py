@@ -15,7 +15,7 @@ from streams_recovery.core.rollout.compatibility import CompatibilityVerdict, To
 from streams_recovery.core.rollout.described import DescribedTopology, described, generated_base, matched
 from streams_recovery.core.rollout.topology_comparison import compare
 from tests.support.examples.described import judged, left_by, texts, version
-from tests.support.examples.topologies import APPLICATION, counting, processor, saved, source, topology
+from tests.support.examples.topologies import APPLICATION, counting, processor, saved, sink, source, topology
 
 ORDERS = ("orders-eu", "orders-us")
 # Versions, each with a later one, and the stores whose content is wrong there.
@@ -80,7 +80,7 @@ DOUBTFUL = [
 ]
 
 
-def wrong(old: str, new: str) -> set[str]:
+def wrong(old: str | DescribedTopology, new: str | DescribedTopology) -> set[str]:
     return {one.subject for one in judged(old, new).findings if one.kind is TopologyDifference.GROUPING_CHANGED}
 
 
@@ -211,6 +211,46 @@ def test_numbers_and_the_order_of_subtopologies_never_change_the_verdict_on_name
 
     assert about_stores(plain) == about_stores(other)
     assert (plain.verdict is CompatibilityVerdict.LOST) == (other.verdict is CompatibilityVerdict.LOST)
+
+
+@pytest.mark.fault("F110")
+def test_a_repartition_topic_that_only_was_given_a_name_is_a_doubt_and_hides_no_swap() -> None:
+    text = texts()["streams-rekeyed"]
+    for number, side in ((1, "left"), (3, "right")):
+        text = text.replace(f"join-{side}-repartition", f"KSTREAM-KEY-SELECT-{number:010}-repartition")
+    numbered = described(text.encode())
+    for old, new in ((numbered, version("streams-rekeyed")), (version("streams-rekeyed"), numbered)):
+        found = judged(old, new)
+        assert (found.verdict, wrong(old, new)) == (CompatibilityVerdict.DOUBT, set())
+        assert found.accepting((), doubt=True).verdict is CompatibilityVerdict.ORPHANED
+    assert wrong(numbered, version("streams-rekeyed-swapped")) == {"window-other-join-store", "window-this-join-store"}
+
+
+@pytest.mark.fault("F110")
+def test_two_stores_behind_branches_that_changed_places_are_a_doubt() -> None:
+    def branched(*sides: str) -> DescribedTopology:
+        ends = [processor(f"KSTREAM-AGGREGATE-{at:010}", f"size-{side}", f"totals-{at}") for at, side in enumerate(sides)]
+        return topology(
+            [source("read", "in"), processor("size-", "read"), *(processor(f"size-{one}", "size-") for one in ("large", "small")), *ends]
+        )
+
+    found = judged(branched("large", "small"), branched("small", "large"))
+    assert (found.verdict, found.answer) == (CompatibilityVerdict.DOUBT, "a person must look at totals-0, totals-1")
+    assert judged(branched("large", "small"), branched("large", "small")).verdict is CompatibilityVerdict.COMPATIBLE
+
+
+def test_topics_that_every_part_writes_to_are_compared_in_a_moment() -> None:
+    parts = [
+        [
+            source(f"s-{at}", f"t-{at - 1}-repartition" if at else "in"),
+            processor(f"p-{at}", f"s-{at}", f"store-{at}"),
+            *(sink(f"k-{at}-{to}", f"p-{at}", f"t-{to}-repartition") for to in range(40)),
+        ]
+        for at in range(40)
+    ]
+    large, begun = topology(*parts), time.process_time()
+    assert compare(APPLICATION, left_by(large), large, {}, before=large).verdict is CompatibilityVerdict.COMPATIBLE
+    assert time.process_time() - begun < 10
 
 
 def test_many_joins_behind_each_other_are_compared_in_a_moment() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.rollout.compatibility import ALLOW_DOUBT, CompatibilityVerdict, TopologyDifference
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.rollout.topology_comparison import compare
 from streams_recovery.core.rollout.upgrade import (
     Restarts,
@@ -229,3 +230,12 @@ def test_a_watch_takes_some_time_and_not_too_much(text: str) -> None:
 
 def test_ten_minutes() -> None:
     assert watched_for("PT10M") == 600
+
+
+@pytest.mark.parametrize(("new", "may_go"), [(counting("sums"), True), (regrouping("totals"), False)])
+def test_a_refusal_offers_to_lose_only_what_may_go(new: DescribedTopology, *, may_go: bool) -> None:
+    manifest = saved({"totals": 2})
+    found = compare(APPLICATION, manifest, new, {}, before=counting("totals"))
+    with pytest.raises(Refused) as refused:
+        version_change(APPLICATION, manifest, new, found, roll_back=BACK, watch=LIMITS)
+    assert ("(--lose)" in refused.value.next_step) is may_go
