@@ -72,7 +72,7 @@ def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifes
         reasons=(),
     )
     return Manifest(
-        format_version=7,
+        format_version=8,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="cluster",

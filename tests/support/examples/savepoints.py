@@ -89,7 +89,7 @@ def topic(
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
     """A manifest of these topics."""
     return Manifest(
-        format_version=7,
+        format_version=8,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",

@@ -247,7 +247,7 @@ def _manifest(savepoint_id: str, hour: int, topics: Sequence[TopicImage], consis
         reasons=() if consistency is Consistency.EXACT else ("the offsets moved",),
     )
     return Manifest(
-        format_version=7,
+        format_version=8,
         savepoint_id=savepoint_id,
         application_id=APPLICATION,
         cluster_id="c",

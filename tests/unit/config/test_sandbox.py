@@ -135,6 +135,9 @@ def test_programs_of_a_drill_are_its_own_and_are_told_its_names(tmp_path: Path) 
 def test_no_other_application_may_share_names_with_a_drill(tmp_path: Path) -> None:
     written(tmp_path, APPLICATION + DRILL)
     other = APPLICATION.replace("id: orders", "id: drill-orders-eu")
+    # It shares no instance with the other one: that is refused too.
+    for ours, theirs in (("directory: run", "directory: eu/run"), (":1808", ":1908"), ("state/", "eu/state/")):
+        other = other.replace(ours, theirs)
     written(tmp_path, other, "eu.yaml")
     found = load_all(tmp_path, {})
     assert (set(found.broken), found.applications) == ({"orders", "eu"}, {})

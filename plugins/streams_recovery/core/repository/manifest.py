@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 7, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 8, as docs/format.md lays it down.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
 them asks for them.
@@ -32,7 +32,7 @@ __all__ = [
     "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionCut", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
 ]  # fmt: skip
 
-FORMAT_VERSION: Final = 7
+FORMAT_VERSION: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class CutProof:
     attempts: int
     reasons: tuple[str, ...]
     assumptions: tuple[str, ...] = ()
-    past_end: tuple[str, ...] = ()
+    past_end: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ class Manifest(CutFacts):
     ``previous_sha256`` and ``encryption_key_id`` are reserved.
     """
 
-    format_version: Literal[7]
+    format_version: Literal[8]
     savepoint_id: str
     application_id: str
     guarantee: Guarantee

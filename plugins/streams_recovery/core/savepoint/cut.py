@@ -192,7 +192,7 @@ def proof(evidence: CutEvidence, *, held_seconds: float, attempts: int) -> tuple
         held_seconds=round(held_seconds, 3),
         attempts=attempts,
         reasons=reasons,
-        past_end=tuple(map(str, evidence.past_end)),
+        past_end=evidence.past_end,
     )
 
 

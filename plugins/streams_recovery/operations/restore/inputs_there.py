@@ -222,7 +222,7 @@ def check_kept(
     placed: Sequence[Placed],
     present: Mapping[str, TopicDescription],
     strategy: OffsetStrategy,
-    past_end: Collection[str],
+    past_end: Collection[TopicPartition],
 ) -> tuple[str, ...]:
     """The warnings about inputs that stay as they are. Raises ``Refused`` naming those that lost records which the savepoint's state was made of, before it
     (``past_end``: see ``CutProof``) or since.
@@ -238,7 +238,7 @@ def check_kept(
         TopicPartition(one.name, image.partition)
         for one in placed
         for image in one.image.partitions
-        if str(TopicPartition(one.image.name, image.partition)) in past_end
+        if TopicPartition(one.image.name, image.partition) in past_end
     }
     kept = [replace(one, past_end=one.tp in lost) for one in kept_inputs(recovery, images, present)]
     sources: dict[str, list[str]] = {}
