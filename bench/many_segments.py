@@ -91,7 +91,7 @@ def copied(topic: str, partition: int, number: int) -> CopiedRange:
 def savepoint(number: int, topics: tuple[TopicImage, ...], parent: str | None) -> Manifest:
     """The savepoint of that number."""
     return Manifest(
-        format_version=7,
+        format_version=8,
         savepoint_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime((T0 + number * HOUR) / 1000))}-{number:010x}",
         application_id=APPLICATION,
         cluster_id="c",
