@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from documentation.messages import cell
-from streams_recovery.core.remedies.catalogue import EXAMPLES
+from streams_recovery.core.remedies import access, groups, locks, remedy, restores, savepoints, topics, transactions
 from streams_recovery.core.remedies.remedy import ADMIN_PROPERTIES, Remedy
 
 MARK: Final = "remedy"
+# Each is made by the function that people get theirs from, so the page has the words that are shown.
+EXAMPLES: Final[tuple[Remedy, ...]] = tuple(
+    one for room in (transactions, groups, topics, restores, locks, access, savepoints, remedy) for one in room.examples()
+)
 _HEAD: Final = f"""\
 # Every remedy
 
@@ -17,7 +21,8 @@ _HEAD: Final = f"""\
 
 What commands, checks, advice and alerts tell people to do.
 Each is made by a function that is given what its condition needs, so it is not shown where it would do harm.
-The texts and commands below are made by the same functions, for an example. Each was carried out by the tests that are named.
+The texts and commands below are made by the same functions, for an example.
+The tests that are named carry it out. Where nothing on a cluster changes by it, they show when it is given.
 
 Commands of Kafka's own tools have `--command-config {ADMIN_PROPERTIES}` where the connection is secured.
 That file has what a client of an administrator needs to connect: `security.protocol`, and the settings that begin with `sasl.` and `ssl.`.

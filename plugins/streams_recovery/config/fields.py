@@ -100,7 +100,7 @@ def whole(value: Any) -> Any:
 
 def _number(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError(f"expected a number, found {value!r}")  # noqa: TRY004
+        raise ValueError(f"expected a number, found {value!r}")  # noqa: TRY004 - as above
     return value
 
 
@@ -109,7 +109,7 @@ def _moment(value: Any) -> Any:
         return value
     # A number would be taken for seconds or milliseconds: 20261121 for a day in 1970.
     if not isinstance(value, str):
-        raise ValueError(f"expected a moment with its time zone, such as 2026-11-21T12:00:00Z, found {value!r:.60}")  # noqa: TRY004
+        raise ValueError(f"expected a moment with its time zone, such as 2026-11-21T12:00:00Z, found {value!r:.60}")  # noqa: TRY004 - as above
     try:
         return EPOCH + timedelta(milliseconds=parse_moment(value))
     except ConfigInvalid as error:
@@ -122,7 +122,7 @@ def _switch(value: Any) -> Any:
     if isinstance(value, str) and value.lower() in _SWITCH:
         return _SWITCH[value.lower()]
     if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, found {value!r:.60}")  # noqa: TRY004
+        raise ValueError(f"expected true or false, found {value!r:.60}")  # noqa: TRY004 - as above
     return value
 
 

@@ -409,7 +409,7 @@ CUT = savepoints.CutSummary(
     tail_records=0,
     held_seconds=0.0,
     attempts=1,
-    draft=ArtifactRef.of("orders/work/draft.json", b""),
+    draft=ArtifactRef.of("orders/draft.json", b""),
 )
 
 

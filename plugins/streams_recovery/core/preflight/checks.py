@@ -35,16 +35,18 @@ from streams_recovery.core.remedies.restores import (
     find_writer_of_log,
     guard_unread_input,
     leave_one_writer,
+    make_room_there,
     match_partitions,
     roll_clone_back,
     tell_readers,
 )
-from streams_recovery.core.remedies.room import make_room_for_copy, make_room_for_spark, make_room_there
 from streams_recovery.core.remedies.savepoints import (
     attribute,
     choose_hold,
     correct_pattern,
     include_output,
+    make_room_for_copy,
+    make_room_for_spark,
     own_guarantee,
     survive_cluster_loss,
 )

@@ -68,11 +68,13 @@ def _setting(tools: KafkaTools, group_id: str, at_broker: str | None, name: str,
     )
 
 
-_TOOLS: Final = KafkaTools("broker:9092", secured=False)
-EXAMPLES: Final = (
-    see_members("orders", "orders-prod"),
-    know_members(),
-    *(shorten_session(_TOOLS, "orders-prod", protocol) for protocol in ("streams", "classic")),
-    *(add_standby(_TOOLS, "orders-prod", protocol, pauses=False) for protocol in ("streams", "classic")),
-    add_standby(_TOOLS, "orders-prod", "streams", pauses=True),
-)
+def examples() -> tuple[Remedy, ...]:
+    """For the page of remedies, each made as people get theirs."""
+    tools = KafkaTools("broker:9092", secured=False)
+    return (
+        see_members("orders", "orders-prod"),
+        know_members(),
+        *(shorten_session(tools, "orders-prod", protocol) for protocol in ("streams", "classic")),
+        *(add_standby(tools, "orders-prod", protocol, pauses=False) for protocol in ("streams", "classic")),
+        add_standby(tools, "orders-prod", "streams", pauses=True),
+    )

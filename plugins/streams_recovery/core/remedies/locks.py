@@ -52,8 +52,10 @@ def end_record(name: str, key: str, *, options: tuple[str, ...] = ()) -> Remedy:
     )
 
 
-EXAMPLES: Final = (
-    take_lock("orders", "savepoint scheduled__2026-11-21T10_00_00_00_00-6f2c0f7e", None),
-    take_lock("orders", "restore 3b9f", ("worker-2", 4711)),
-    end_record("orders", "orders/locks/00000042"),
-)
+def examples() -> tuple[Remedy, ...]:
+    """For the page of remedies, each made as people get theirs."""
+    return (
+        take_lock("orders", "savepoint scheduled__2026-11-21T10_00_00_00_00-6f2c0f7e", None),
+        take_lock("orders", "restore 3b9f", ("worker-2", 4711)),
+        end_record("orders", "orders/locks/00000042"),
+    )

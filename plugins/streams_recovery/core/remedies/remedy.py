@@ -81,4 +81,6 @@ def as_refused(next_step: str) -> Remedy:
     return Remedy(kind=AS_REFUSED, text=next_step)
 
 
-EXAMPLES: Final = (as_refused("stop the application, or wait until its run ends"),)
+def examples() -> tuple[Remedy, ...]:
+    """For the page of remedies, each made as people get theirs."""
+    return (as_refused("stop the application, or wait until its run ends"),)

@@ -1,4 +1,4 @@
-"""What to do before a restore or a failover: about the group, and about inputs at the cluster that the application is to run on."""
+"""What to do before a restore or a failover: about the group, and about inputs and disks of the cluster that the application is to run on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy,
 
 GROUP_TRAP: Final = RemedyKind(
     id="group-trap",
-    condition="The group of the savepoint is of the streams protocol and is not there now, and the brokers are of 4.1, 4.2.0 or perhaps 4.2.0.",
+    condition="The group of the savepoint is of the streams protocol and is not there, and the brokers are of 4.1 or 4.2.0, or of 4.2 and do not tell which.",
 )
 INPUT_CARRIED: Final = RemedyKind(
     id="site-input", condition="An input or global topic is not at that site, and its records are in no savepoint."
@@ -49,6 +49,7 @@ LOOK_INSIDE: Final = RemedyKind(id="restore-replaces", condition="Topics that th
 REPLICAS_THERE: Final = RemedyKind(
     id="site-replicas", condition="The topics get fewer replicas at that site than they had, because it has fewer brokers."
 )
+ROOM_THERE: Final = RemedyKind(id="room-brokers", condition="The brokers' disks have less free than twice what the restore writes there.")
 
 
 def avoid_group_trap(*, certain: bool) -> Remedy:
@@ -142,18 +143,29 @@ def more_brokers_there() -> Remedy:
     return Remedy(kind=REPLICAS_THERE, text="give that cluster more brokers, or set replication_factor of the site")
 
 
-_TOOLS: Final = KafkaTools("broker:9092", secured=False)
-EXAMPLES: Final = (
-    *(avoid_group_trap(certain=certain) for certain in (True, False)),
-    carry_inputs(),
-    deploy_its_version(),
-    guard_unread_input("a transactional consumer"),
-    find_writer_of_log(),
-    leave_one_writer("orders"),
-    roll_clone_back(),
-    tell_readers(),
-    choose_exact(),
-    look_before_replacing(),
-    more_brokers_there(),
-    *(match_partitions(_TOOLS, "orders", there=there, saved=4, written=written) for there, written in ((2, False), (2, True), (6, True))),
-)
+def make_room_there() -> Remedy:
+    """The disks of the brokers that a restore writes to."""
+    return Remedy(kind=ROOM_THERE, text="give the brokers of that cluster more room")
+
+
+def examples() -> tuple[Remedy, ...]:
+    """For the page of remedies, each made as people get theirs."""
+    tools = KafkaTools("broker:9092", secured=False)
+    return (
+        *(avoid_group_trap(certain=certain) for certain in (True, False)),
+        carry_inputs(),
+        deploy_its_version(),
+        guard_unread_input("a transactional consumer"),
+        find_writer_of_log(),
+        leave_one_writer("orders"),
+        roll_clone_back(),
+        tell_readers(),
+        choose_exact(),
+        look_before_replacing(),
+        more_brokers_there(),
+        make_room_there(),
+        *(
+            match_partitions(tools, "orders", there=there, saved=4, written=written)
+            for there, written in ((2, False), (2, True), (6, True))
+        ),
+    )

@@ -1,4 +1,4 @@
-"""What to do so that savepoints have what is needed: how the application is held, what is saved, and who may trust the records."""
+"""What to do so that savepoints have what is needed: how the application is held, what is saved, where there is room for it, and who may trust the records."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ AFTER_PARTITIONS: Final = RemedyKind(
     condition="An input has got partitions since the newest savepoint, so no older one can be restored beside it.",
 )
 CLOCK: Final = RemedyKind(id="savepoint-clock", condition="The time in a savepoint's id is later than the time now.")
+ROOM_FOR_FILES: Final = RemedyKind(
+    id="room-repository", condition="The disk of the repository has less free than twice what is archived has in its logs."
+)
+ROOM_FOR_SPARK: Final = RemedyKind(
+    id="room-spark", condition="Spark runs on this machine, and the disk that it keeps data on has less than 1 GiB free."
+)
 SEAL: Final = RemedyKind(id="repository-seal", condition="The repository is written without seals.")
 
 
@@ -97,15 +103,29 @@ def seal_records() -> Remedy:
     return Remedy(kind=SEAL, text="make keys with `streams-recovery seal-key FILE`, and set storage.seal")
 
 
-EXAMPLES: Final = (
-    choose_hold(),
-    attribute("orders"),
-    survive_cluster_loss(),
-    correct_pattern(),
-    include_output(),
-    keep_output(),
-    own_guarantee(),
-    save_after_partitions(),
-    correct_clock(),
-    seal_records(),
-)
+def make_room_for_copy() -> Remedy:
+    """The disk of a repository that is a directory."""
+    return Remedy(kind=ROOM_FOR_FILES, text="give that disk more room, or expire savepoints")
+
+
+def make_room_for_spark() -> Remedy:
+    """The disk on which Spark keeps what does not fit into memory."""
+    return Remedy(kind=ROOM_FOR_SPARK, text="make room there, or let spark.local.dir name another disk")
+
+
+def examples() -> tuple[Remedy, ...]:
+    """For the page of remedies, each made as people get theirs."""
+    return (
+        choose_hold(),
+        attribute("orders"),
+        survive_cluster_loss(),
+        correct_pattern(),
+        include_output(),
+        keep_output(),
+        own_guarantee(),
+        save_after_partitions(),
+        correct_clock(),
+        seal_records(),
+        make_room_for_copy(),
+        make_room_for_spark(),
+    )

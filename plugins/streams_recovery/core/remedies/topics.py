@@ -211,7 +211,7 @@ def safer_writes(names: Sequence[str], *, copies: int, brokers: int) -> Remedy |
     """
     if copies >= REPLICAS:
         return Remedy(kind=WRITTEN_SAFELY, text=f"set {IN_SYNC}={in_sync_of(copies)} on {first_names(names)}")
-    if copies == 2 and brokers >= REPLICAS:  # noqa: PLR2004
+    if copies == REPLICAS - 1 and brokers >= REPLICAS:
         return Remedy(kind=WRITTEN_SAFELY, text=f"give {first_names(names)} a third replica first, then set {IN_SYNC}=2")
     return None
 
@@ -352,7 +352,8 @@ def _changed(tools: KafkaTools, topic: TopicAtHand, remedy: Remedy, *settings: t
     return replace(remedy, text=text, commands=(tools.command(KafkaTool.CONFIGS, *entity, "--add-config", added),))
 
 
-def _examples() -> tuple[Remedy, ...]:
+def examples() -> tuple[Remedy, ...]:
+    """For the page of remedies, each made as people get theirs."""
     tools, racks = KafkaTools("broker-1:9092", secured=True), {1: "a", 2: "a", 3: "b"}
     changelog = TopicAtHand(
         name="orders-totals-changelog",
@@ -396,6 +397,3 @@ def _examples() -> tuple[Remedy, ...]:
         strange_header("orders", changelog=False),
         strange_header("orders-totals-changelog", changelog=True),
     )
-
-
-EXAMPLES: Final = _examples()

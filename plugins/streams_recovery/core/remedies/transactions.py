@@ -97,10 +97,12 @@ def end(tools: KafkaTools, *, hanging: Sequence[HangingTransaction], open_ids: C
     return wait(tools, open_ids) if open_ids and not unseen else find(tools, unseen)
 
 
-_TOOLS: Final = KafkaTools("broker:9092", secured=True)
-_ON: Final = TopicPartition("orders-totals-changelog", 3)
-EXAMPLES: Final = (
-    wait(_TOOLS, ["orders-6f2c0f7e-1b43-4a55-9a8e-0c3f52f0b7d1-1"]),
-    *(abort(_TOOLS, [HangingTransaction(tp=_ON, start_offset=1_042, state=state)]) for state in (COMMITTED, "CompleteAbort")),
-    find(_TOOLS, [_ON.topic]),
-)
+def examples() -> tuple[Remedy, ...]:
+    """For the page of remedies, each made as people get theirs."""
+    tools = KafkaTools("broker:9092", secured=True)
+    tp = TopicPartition("orders-totals-changelog", 3)
+    return (
+        wait(tools, ["orders-6f2c0f7e-1b43-4a55-9a8e-0c3f52f0b7d1-1"]),
+        *(abort(tools, [HangingTransaction(tp=tp, start_offset=1_042, state=state)]) for state in (COMMITTED, "CompleteAbort")),
+        find(tools, [tp.topic]),
+    )

@@ -379,8 +379,8 @@ def _pairs(old: Collection[Feed], new: Collection[Feed]) -> tuple[list[tuple[Fee
 
 def _kin(was: Feed, now: Feed) -> bool:
     """True for two of one known kind, and of the same side where a name tells it."""
-    side = [re.search(r"-(this|other)-windowed$", one.name) for one in (was, now)]
-    return was.kind is not None and was.kind == now.kind and (None in side or side[0][1] == side[1][1])  # type: ignore[index]
+    sides = {found[1] for one in (was, now) if (found := re.search(r"-(this|other)-windowed$", one.name)) is not None}
+    return was.kind is not None and was.kind == now.kind and len(sides) < len((was, now))
 
 
 def _inside(was: Feed, now: Feed) -> Iterable[tuple[str, bool]]:

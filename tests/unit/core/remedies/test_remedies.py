@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from documentation.faults import marked
-from documentation.remedies import MARK, problems, remedies_page
-from streams_recovery.core.remedies.catalogue import EXAMPLES
+from documentation.remedies import EXAMPLES, MARK, problems, remedies_page
 from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.support.project import PROJECT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.remedies.topics import EXAMPLES, save_again, strange_header
+from streams_recovery.core.remedies.topics import examples, save_again, strange_header
 from streams_recovery.kafka.range_consumer import unreadable_header
 
 
@@ -24,4 +24,4 @@ def test_the_way_out_of_a_shorter_log_is_a_command_that_there_is() -> None:
 
 
 def test_texts_are_ends_of_sentences() -> None:
-    assert [one for one in EXAMPLES if one.text.endswith(".") or (one.text and one.text[0].isupper())] == []
+    assert [one for one in examples() if one.text.endswith(".") or (one.text and one.text[0].isupper())] == []
