@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from documentation.situations import SITUATIONS, Situation
 from streams_recovery.core.status import info, run_findings
 from streams_recovery.core.status.facts import judge
 from streams_recovery.core.status.rules import RULES
-from streams_recovery.core.status.situations import SITUATIONS, Situation
 from tests.support.examples.observed import observed
 from tests.support.examples.status_causes import BY_SCHEDULE, CAUSES, LIMITS, WITHOUT_OBJECTIVES
 from tests.support.project import PROJECT
