@@ -15,14 +15,15 @@ from confluent_kafka import Consumer, Producer
 
 from streams_recovery.core.errors import ApplicationNotReady, NotExact, Refused
 from streams_recovery.core.group_members import UnknownMembers
-from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.preflight.findings import PreflightSeverity
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import before_backup
+from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import begun, take
-from tests.support.applications.small import RUNNING, STOPPED, says, small_application, with_policy
+from tests.support.applications.small import RUNNING, STOPPED, configured_for, lose_state, says, small_application, with_policy
 from tests.support.kafka.consumers import joining, living
 
 # Puts what the status program prints next in place of what it prints now.
@@ -231,12 +232,14 @@ def test_a_process_that_nobody_knows_is_not_paused_so_an_application_that_works_
 
 
 @pytest.mark.fault("F74")
+@pytest.mark.remedy("savepoint-guarantee")
 def test_a_program_that_works_at_least_once_is_found_before_it_is_paused_as_one_that_works_exactly_once(
     bootstrap: str, tmp_path: Path
 ) -> None:
-    now = tmp_path / "now.json"
-    now.write_text(standing(standby_tasks=0))
-    programs = {"status": ["cat", str(now)], "pause": ["false"], "resume": ["true"]}
+    now, paused = tmp_path / "now.json", tmp_path / "paused.json"
+    now.write_text(standing(standby_tasks=0, commit_interval_ms=200))
+    paused.write_text(standing(standby_tasks=0, paused=True, commit_interval_ms=200))
+    programs = {"status": ["cat", str(now)], "pause": [sys.executable, "-c", PAUSE, str(now), str(paused)], "resume": ["true"]}
     with small_application(bootstrap, tmp_path, programs=programs, guarantee="exactly_once_v2") as small:
         # As Kafka Streams writes at least once: the broker remembers such a producer.
         producer = Producer(small.recovery.connection.client_config(**{"enable.idempotence": True}))
@@ -245,4 +248,14 @@ def test_a_program_that_works_at_least_once_is_found_before_it_is_paused_as_one_
         with pytest.raises(Refused, match="has been written without transactions"):
             begun(small.recovery, QuiesceMode.PAUSE)
         found = {mode: [one.kind for one in before_backup(small.recovery, mode) if one.kind == "guarantee"] for mode in QuiesceMode}
-    assert found == {QuiesceMode.STOP: [], QuiesceMode.PAUSE: ["guarantee"], QuiesceMode.LIVE: ["guarantee"]}
+        assert found == {QuiesceMode.STOP: [], QuiesceMode.PAUSE: ["guarantee"], QuiesceMode.LIVE: ["guarantee"]}
+        (told,) = [one for one in before_backup(small.recovery, QuiesceMode.PAUSE) if one.kind == "guarantee"]
+        assert "set application.guarantee to at_least_once" in told.next_step
+        honest = configured_for(small, application={"guarantee": "at_least_once"})
+        assert [one.kind for mode in QuiesceMode for one in before_backup(honest, mode) if one.kind == "guarantee"] == []
+        # What was refused is taken, and is exact by the way in which such a program has to be held.
+        saved = take(small, mode=QuiesceMode.PAUSE, recovery=honest).savepoint_id
+        assert honest.savepoints.read(saved).consistency is Consistency.EXACT
+        lose_state(small)
+        # Five of the changelog, and three of the repartition topic that nobody had read.
+        assert restored(honest, honest.savepoints.read(saved)) == 5 + 3

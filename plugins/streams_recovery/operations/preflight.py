@@ -288,7 +288,12 @@ def _ahead(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     if not ahead:
         return ()
     text = f"savepoints have a time that has not come: {', '.join(ahead[-3:])}. None of them is taken for the newest"
-    return (warning("repository", text, correct_clock()),)
+    layout = recovery.layout
+    return (
+        warning(
+            "repository", text, correct_clock(key for one in ahead[-3:] for key in (recovery.savepoints.key(one), layout.published(one)))
+        ),
+    )
 
 
 def required_for_restore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from streams_recovery.core.remedies.remedy import Remedy, RemedyKind
@@ -93,14 +94,22 @@ def save_after_partitions() -> Remedy:
     return Remedy(kind=AFTER_PARTITIONS, text="take a savepoint now, and keep the older ones for what rebuilds from their inputs")
 
 
-def correct_clock() -> Remedy:
-    """Savepoints of a time that has not come."""
-    return Remedy(kind=CLOCK, text="find out which clock was wrong or who has made them up, and remove what nobody needs")
+def correct_clock(records: Iterable[str]) -> Remedy:
+    """Savepoints of a time that has not come. ``records`` are the keys of the two objects that make each of them one."""
+    return Remedy(
+        kind=CLOCK,
+        text="find out which clock was wrong or who has made them up. They may stay. One that nobody needs is gone when "
+        f"both of its objects are removed from the store: {', '.join(records)}. With one of the two left, expiry removes no file any more",
+    )
 
 
 def seal_records() -> Remedy:
     """Records that anybody who can write to the store could have made up."""
-    return Remedy(kind=SEAL, text="make keys with `streams-recovery seal-key FILE`, and set storage.seal")
+    return Remedy(
+        kind=SEAL,
+        text="make keys with `streams-recovery seal-key FILE`, set storage.seal while nothing runs, and vouch for the records that are there with "
+        "`streams-recovery seal NAME`: nothing uses them before",
+    )
 
 
 def make_room_for_copy() -> Remedy:
@@ -124,7 +133,10 @@ def examples() -> tuple[Remedy, ...]:
         keep_output(),
         own_guarantee(),
         save_after_partitions(),
-        correct_clock(),
+        correct_clock(
+            f"orders/{one}"
+            for one in ("savepoints/20280103T040244Z-28052896c0/manifest.json.zst", "published/20280103T040244Z-28052896c0.json")
+        ),
         seal_records(),
         make_room_for_copy(),
         make_room_for_spark(),
