@@ -9,7 +9,6 @@ STRATEGY ?= full
 SPARK ?= local
 SHOW ?= running
 SHARD ?= 1/8
-BASE ?= origin/main
 # Units of the deep tests that take longer are in no slice.
 SLICE_SECONDS := 900
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
@@ -22,7 +21,7 @@ export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock wheel image lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench pages site clean
+.PHONY: help setup lock wheel image lint demo up down test test-fast test-deep deep-status slice test-unit bench pages site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,23 +76,19 @@ lint: setup ## ruff, mypy and the import rings
 test-unit: setup ## The tests that need neither a broker nor a JVM
 	@$(PYTEST) -n 2 tests/unit
 
-test-fast: setup lint ## Lint, unit tests, and every DAG parsed: three minutes
-	@$(PYTEST) -n 2 tests/unit tests/dags/test_dag*.py
+test-fast: setup ## Lint, unit tests, and every DAG parsed: three minutes
+	@$(PYTEST) -n 2 tests/lint tests/unit tests/dags/test_dag*.py
 
-test: setup lint ## Everything that is checked before a change is accepted: 19 to 23 minutes on two cores
+test: setup ## Everything that is checked before a change is accepted: 19 to 23 minutes on two cores
 	@$(PYTEST) -n 4 --tier test --junitxml build/test.xml tests; code=$$?; test $$code -ne 1 && exit $$code; \
 	  echo "These failed beside others. Again, alone: a test that passes now waits for less than a busy machine needs."; \
 	  $(PYTEST) -n 0 --tier test --last-failed --last-failed-no-failures none --maxfail 1 tests
-
-test-affected: setup ## The deep tests that the change since BASE concerns (BASE=origin/main)
-	@files=$$($(BIN)/python -m tests.support.affected $(BASE)) && if [ -z "$$files" ]; then echo "no deep test is concerned"; \
-	  else $(PYTEST) -n 2 --tier deep $$files; fi
 
 test-deep: setup ## All other tests, in parts of 40 minutes at most: SHARD=1/8 is the first of eight
 	@$(PYTEST) -v -n 2 --tier deep --shard $(SHARD) --junitxml build/deep.xml tests; code=$$?; \
 	  $(BIN)/python -m tests.support.deep_runs record && exit $$code
 
-deep-status: setup ## Which parts of the deep tests are green, and still hold
+deep-status: setup ## Which parts of the deep tests are green, and how many commits ago
 	@$(BIN)/python -m tests.support.deep_runs status
 
 slice: setup ## One small part of the deep tests, 15 minutes at most: the one whose number is in .ci/slice

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.affected import imported_names
 from tests.support.project import PROJECT
 
 # What unit tests mirror: a folder of theirs is one below these, or has the name of another package at the top of the project.
@@ -21,6 +22,19 @@ def stray_imports(root: Path) -> list[str]:
         names = {name for name in imported_names(path.read_text()) if name.startswith("tests.")}
         found += [f"{path.relative_to(root)} imports {name}" for name in sorted(names) if is_test(root, name)]
     return found
+
+
+def imported_names(text: str) -> set[str]:
+    """The dotted names that a module imports, anywhere in it: modules, and what is taken from them."""
+    return {name for node in ast.walk(ast.parse(text)) for name in _names(node)}
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        # What is imported may be a module itself.
+        yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
 def is_test(root: Path, name: str) -> bool:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import yaml
 
-from tests.support.project import PROJECT
+from tests.support.project import PROJECT, linters
 
 HOOKS = [hook for repo in yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())["repos"] for hook in repo["hooks"]]
-
-
-def linters() -> set[str]:
-    """The programs of the target ``lint``, with their verbs."""
-    target = re.search(r"^lint:.*\n((?:\t.*\n)+)", (PROJECT / "Makefile").read_text(), re.M)
-    assert target is not None
-    return {program(line.strip().removeprefix("@$(BIN)/")) for line in target[1].splitlines()}
 
 
 def program(command: str) -> str:
@@ -27,7 +18,7 @@ def program(command: str) -> str:
 def test_every_linter_is_a_hook_and_every_hook_a_linter() -> None:
     entries = [hook["entry"].removeprefix("env PYTHONPATH=plugins:. ") for hook in HOOKS]
     assert all(entry.startswith(".venv/bin/") for entry in entries)
-    assert {program(entry.removeprefix(".venv/bin/")) for entry in entries} == linters()
+    assert {program(entry.removeprefix(".venv/bin/")) for entry in entries} == {program(command) for command in linters()}
 
 
 def test_hooks_download_nothing() -> None:
