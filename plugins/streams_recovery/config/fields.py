@@ -5,18 +5,38 @@ Integers and switches may also arrive as text, because a ``${VARIABLE}`` expands
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import operator
 import re
+import types
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from streams_recovery.core.connection import web_address
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.names import checked_name, pattern_steps
-from streams_recovery.core.words import EPOCH, milliseconds, parse_moment
+from streams_recovery.core.words import EPOCH, duration, milliseconds, parse_moment
+from streams_recovery.core.written import NumberBounds, TextRule
+
+T = TypeVar("T")
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}
@@ -250,3 +270,76 @@ class RateLimits(Section):
 
     records_per_second: Annotated[Integer, Field(ge=1, le=10**9)] | None = None
     bytes_per_second: Annotated[Integer, Field(ge=1, le=10**12)] | None = None
+
+
+_TEXTS: Final = {TextRule.DURATION: Duration}
+_NUMBERS: Final = {int: Integer, float: Number}
+
+
+def _written(hint: Any) -> Any:
+    """The type of what a person writes for a field of a value of the core."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        plain, rule = inner
+        if isinstance(rule, NumberBounds):
+            return Annotated[_NUMBERS[plain], Field(ge=rule.least, gt=rule.above, le=rule.most, lt=rule.below)]
+        return _TEXTS[rule]
+    if origin in (Union, types.UnionType):
+        return functools.reduce(operator.or_, map(_written, inner))
+    return hint
+
+
+def _is_duration(hint: Any) -> bool:
+    return TextRule.DURATION in get_args(hint) or any(map(_is_duration, get_args(hint)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AsSection:
+    """An annotation for a key below which a value of the core is written, a frozen dataclass of this ``kind``. It is read, and refused, as a section is whose
+    keys are the fields.
+    """
+
+    kind: type
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(
+            self._read,
+            handler.generate_schema(section_of(self.kind)),
+            serialization=core_schema.plain_serializer_function_ser_schema(self._plain),
+        )
+
+    def _read(self, value: Any, read: Callable[[Any], Any]) -> Any:
+        return value if isinstance(value, self.kind) else self.kind(**_each(self.kind, read(value), _value))
+
+    def _plain(self, value: Any) -> dict[str, Any]:
+        return _each(self.kind, value, _text_of)
+
+
+@cache
+def section_of(kind: type) -> type[Section]:
+    """The section whose keys are the fields of a value of the core, with the values that a person writes."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields: dict[str, Any] = {
+        one.name: (_written(hints[one.name]), ... if one.default is dataclasses.MISSING else _text_of(hints[one.name], one.default))
+        for one in dataclasses.fields(kind)
+    }
+    return create_model(kind.__name__, __base__=Section, __doc__=kind.__doc__, **fields)
+
+
+def _each(kind: type, value: Any, change: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    """The fields of a value, each changed by its type."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {one.name: change(hints[one.name], getattr(value, one.name)) for one in dataclasses.fields(kind)}
+
+
+def _value(hint: Any, written: Any) -> Any:
+    return milliseconds(written) / 1000 if _is_duration(hint) and written is not None else written
+
+
+def _text_of(hint: Any, value: Any) -> Any:
+    return duration(value) if _is_duration(hint) and value is not None else value
+
+
+def default_of(kind: type[T]) -> T:
+    """The default of a key with ``AsSection``, where nothing below it has to be given."""
+    return cast("T", Field(default=section_of(cast("Any", kind))(), validate_default=True))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 from croniter import croniter
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from streams_recovery.config.fields import Duration, Integer, Number, Section, Url, explained
+from streams_recovery.config.fields import AsSection, Duration, Section, Url, default_of, explained
 from streams_recovery.config.rules import Schedule
+from streams_recovery.core import codec
 from streams_recovery.core.connection import unencrypted
 from streams_recovery.core.status.alerts import AlertPolicy
-from streams_recovery.core.status.facts import Limits
+from streams_recovery.core.status.facts import Limits, MonitorLimits
 from streams_recovery.core.status.report import Severity
 from streams_recovery.core.words import milliseconds
 
@@ -47,9 +48,6 @@ def _reminder(value: str) -> str:
     return value
 
 
-Share = Annotated[Number, Field(gt=0, le=1000)]
-Bytes = Annotated[Integer, Field(ge=0, le=1 << 60)]
-Records = Annotated[Integer, Field(ge=0, le=1 << 60)]
 Notifier = Annotated[str, AfterValidator(_notifier)]
 PingUrl = Annotated[Url, AfterValidator(_address)]
 Reminder = Annotated[str, AfterValidator(explained(_reminder))]
@@ -63,29 +61,6 @@ class MonitorObjectives(Section):
     newest_age: Duration | None = None
     recovery_time: Duration | None = None
     loss: Duration | None = None
-
-
-class MonitorLimits(Section):
-    """Values from which on something is a finding. Growth is a share a day: 0.5 is half as much again. Null turns a limit off."""
-
-    changelog_growth: Share = 0.5
-    changelog_bytes: Bytes | None = None
-    repartition_bytes: Bytes = 10 << 30
-    growth_from_bytes: Bytes = 1 << 30
-    disk_full_within: Duration = "P2D"
-    disk_free: Annotated[Number, Field(ge=0, lt=1)] = 0.1
-    retention_margin: Duration = "PT6H"
-    lag_records: Records | None = None
-    lag_growth: Records = 100_000
-    transaction_age: Duration = "PT15M"
-    archive_age: Duration = "PT10M"
-    hold_age: Duration = "PT6H"
-    lock_age: Duration = "PT6H"
-    restore_time: Duration = "PT4H"
-    quarantine_age: Duration = "P1D"
-    repository_growth: Share = 0.5
-    overdue_after: Duration = "P1D"
-    unseen_after: Duration = "PT10M"
 
 
 class MonitorAlerts(Section):
@@ -112,7 +87,7 @@ class Monitor(Section):
 
     schedule: Schedule = "*/5 * * * *"
     objectives: MonitorObjectives = MonitorObjectives()
-    limits: MonitorLimits = MonitorLimits()
+    limits: Annotated[MonitorLimits, AsSection(MonitorLimits)] = default_of(MonitorLimits)
     alerts: MonitorAlerts = MonitorAlerts()
     notify: tuple[Notify, ...] = ()
     ping_url: PingUrl | None = None
@@ -121,15 +96,13 @@ class Monitor(Section):
     def limits_for(self, savepoint_schedule: str | None) -> Limits:
         """The limits as numbers, for an application whose savepoints have this schedule."""
         objectives, pause = self.objectives, longest_pause(savepoint_schedule)
-        # Each limit of the section has the same name there. Durations are its only texts.
-        plain: dict[str, Any] = {name: seconds(value) if isinstance(value, str) else value for name, value in self.limits}
         return Limits(
             newest_age=seconds(objectives.newest_age) if objectives.newest_age else None,
             recovery_time=seconds(objectives.recovery_time) if objectives.recovery_time else None,
             loss=seconds(objectives.loss) if objectives.loss else None,
             late_after=_LATE * pause if pause is not None else None,
             docs=self.docs,
-            **plain,
+            **codec.fields_of(MonitorLimits, self.limits),
         )
 
     @property

@@ -12,16 +12,16 @@ import difflib
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 from yaml.composer import Composer
 
-from streams_recovery.config.fields import Decimal, WholeNumber
+from streams_recovery.config.fields import Decimal, WholeNumber, section_of
 from streams_recovery.config.model import ApplicationConfig
 
 MAX_BYTES = 256 * 1024
@@ -333,6 +333,8 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     """The one model inside ``X | None``, ``tuple[X, ...]`` or ``dict[str, X]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return section_of(cast("Any", annotation))
     return next((model for part in typing.get_args(annotation) if (model := _model_in(part))), None)
 
 

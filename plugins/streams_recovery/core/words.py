@@ -72,6 +72,14 @@ def milliseconds(text: str) -> int:
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) // timedelta(milliseconds=1)
 
 
+def duration(seconds: float) -> str:
+    """The shortest text for whole ``seconds`` that ``milliseconds`` reads."""
+    hours, rest = divmod(int(seconds), 3600)
+    days, hours = divmod(hours, 24)
+    time = "".join(f"{number}{unit}" for number, unit in ((hours, "H"), (rest // 60, "M"), (rest % 60, "S")) if number)
+    return f"P{days}D{'T' if time else ''}{time}" if days else f"PT{time or '0S'}"
+
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The end of the year 9999, in milliseconds.
 LAST_MOMENT = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)

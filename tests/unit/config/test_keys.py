@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
 import yaml
 
-from streams_recovery.config.fields import Section
+from streams_recovery.config.fields import Section, section_of
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from tests.support.examples.configurations import MINIMAL
@@ -43,6 +43,8 @@ def sections(annotation: Any) -> Iterator[tuple[type[Section], tuple[str, ...]]]
     """The sections that a field of this type may hold, with the steps to them."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield annotation, ()
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        yield section_of(annotation), ()
     step = (ANY,) if get_origin(annotation) in (tuple, list, dict) else ()
     for inner in get_args(annotation):
         for section, way in sections(inner):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from streams_recovery.config.loader import load
-from streams_recovery.config.monitor import longest_pause
+from streams_recovery.config.monitor import Monitor, longest_pause
 from streams_recovery.core.status.facts import Limits
 from streams_recovery.core.status.report import Severity
 from tests.support.examples.configurations import MINIMAL, refused, written
@@ -29,6 +30,14 @@ def test_objectives_and_limits_are_seconds(tmp_path: Path) -> None:
         tmp_path, "{objectives: {newest_age: PT2H, recovery_time: PT30M}, limits: {lock_age: PT1H}, docs_url: https://docs.example.com}"
     )
     assert (limits.newest_age, limits.recovery_time, limits.lock_age, limits.docs) == (7200, 1800, 3600, "https://docs.example.com")
+
+
+def test_limits_that_are_written_out_are_read_as_they_were(tmp_path: Path) -> None:
+    read = load(written(tmp_path, MINIMAL + "monitor: {limits: {lock_age: PT1H30M, hold_age: P1DT5S, archive_age: PT0S}}\n"), {}).monitor
+    assert (read.limits.lock_age, read.limits.hold_age, read.limits.archive_age) == (5400, 86_405, 0)
+    plain = json.loads(read.model_dump_json())
+    assert (plain["limits"]["lock_age"], plain["limits"]["hold_age"], plain["limits"]["archive_age"]) == ("PT1H30M", "P1DT5S", "PT0S")
+    assert Monitor.model_validate(plain) == read
 
 
 def test_alerts_have_a_policy(tmp_path: Path) -> None:

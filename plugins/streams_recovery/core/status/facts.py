@@ -12,7 +12,7 @@ import enum
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
 from streams_recovery.core.remedies.remedy import KafkaTools
@@ -32,6 +32,7 @@ from streams_recovery.core.status.report import (
     StatusFinding,
     TopicStatus,
 )
+from streams_recovery.core.written import Duration, NumberBounds
 
 # How the name of a broker's disk begins.
 BROKER: Final = "broker "
@@ -315,35 +316,46 @@ class ObservedApplication:
         return max(0.0, (self.now - moment) / 1000)
 
 
+Share = Annotated[float, NumberBounds(above=0, most=1000)]
+# Bytes, or records.
+Count = Annotated[int, NumberBounds(least=0, most=1 << 60)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Values from which on something is a finding. ``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None where there is none. Without the
-    first one ``late_after`` counts, which follows from the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings
-    are. docs/configuration.md explains the others.
+class MonitorLimits:
+    """Values from which on something is a finding. Growth is a share a day: 0.5 is half as much again. Null turns a limit off."""
+
+    changelog_growth: Share = 0.5
+    changelog_bytes: Count | None = None
+    repartition_bytes: Count = 10 << 30
+    growth_from_bytes: Count = 1 << 30
+    disk_full_within: Duration = 2 * DAY
+    disk_free: Annotated[float, NumberBounds(least=0, below=1)] = 0.1
+    retention_margin: Duration = 6 * HOUR
+    lag_records: Count | None = None
+    lag_growth: Count = 100_000
+    transaction_age: Duration = HOUR / 4
+    archive_age: Duration = HOUR / 6
+    hold_age: Duration = 6 * HOUR
+    lock_age: Duration = 6 * HOUR
+    restore_time: Duration = 4 * HOUR
+    quarantine_age: Duration = DAY
+    repository_growth: Share = 0.5
+    overdue_after: Duration = DAY
+    unseen_after: Duration = HOUR / 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(MonitorLimits):
+    """The limits, and what was promised: ``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None where there is none. Without the first one
+    ``late_after`` counts, which follows from the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings are.
+    docs/configuration.md explains the others.
     """
 
     newest_age: float | None
     recovery_time: float | None
     loss: float | None
     late_after: float | None
-    changelog_growth: float
-    changelog_bytes: int | None
-    repartition_bytes: int
-    growth_from_bytes: int
-    disk_full_within: float
-    disk_free: float
-    retention_margin: float
-    lag_records: int | None
-    lag_growth: int
-    transaction_age: float
-    archive_age: float
-    hold_age: float
-    lock_age: float
-    restore_time: float
-    quarantine_age: float
-    repository_growth: float
-    overdue_after: float
-    unseen_after: float
     docs: str
 
 

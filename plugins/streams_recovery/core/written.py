@@ -1,0 +1,26 @@
+"""What a person may write for a value of the core. The value says it beside each of its fields, and whoever reads a file holds the person to it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated
+
+
+class TextRule(enum.Enum):
+    """What a text has to be, beyond a text. A ``duration`` is one of ISO 8601; its value is a number of seconds."""
+
+    DURATION = "duration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberBounds:
+    """NumberBounds of a number; None is no bound. ``above`` and ``below`` are not allowed themselves."""
+
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+
+
+Duration = Annotated[float, TextRule.DURATION]
