@@ -19,7 +19,6 @@ from streams_recovery.core.remedies.transactions import find
 from streams_recovery.core.waiting import poll
 from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka import application_logs
-from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.reader import _why_nothing_comes
 from streams_recovery.kafka.transactions import OpenTransaction
 from streams_recovery.operations import preflight, restore, savepoint
@@ -27,10 +26,9 @@ from tests.support.applications.monitored import limited, looked
 from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import begun, cut, publish, published
 from tests.support.applications.small import Small, asked, configured_for, small_application, surviving
-from tests.support.applications.topic_records import transaction
+from tests.support.applications.topic_records import state_of, transaction
 from tests.support.kafka.access_rules import Rules
 from tests.support.kafka.hanging_transactions import hang
-from tests.support.kafka.records import read
 from tests.support.kafka.secured_broker import ADMIN, PASSWORDS, SCRAM, Secured
 from tests.support.programs.kafka_tools import done, ran
 
@@ -113,18 +111,10 @@ def test_the_monitor_finds_one_and_what_ends_it(small: Small) -> None:
     assert "transaction-hanging" not in {one.kind for one in looked(saved.recovery).findings}
 
 
-def values(small: Small) -> list[tuple[object, object]]:
-    """What the changelog has for a reader of committed records."""
-    with KafkaCluster(small.recovery.connection) as cluster:
-        stable = cluster.last_stable_offsets([small.changelog])[small.changelog]
-    batches = read(small.recovery.connection, small.changelog, 0, stable)
-    return [(row["key"], row["value"]) for batch in batches for row in batch.to_pylist()]
-
-
 @pytest.mark.remedy("transaction-abort")
 @pytest.mark.parametrize("commit", [True, False])
 def test_after_the_abort_the_savepoint_from_before_brings_the_state_back(small: Small, commit: bool) -> None:
-    before, expected = published(small), values(small)
+    before, expected = published(small), state_of(small.recovery, small.changelog)
     hang(small.recovery.connection.bootstrap_servers, small.changelog, small.output, commit=commit)
 
     def hanging() -> tuple[OpenTransaction, ...] | None:
@@ -139,9 +129,11 @@ def test_after_the_abort_the_savepoint_from_before_brings_the_state_back(small: 
     for told in remedy.commands:
         done(told)
     published(small)
-    assert values(small) == expected, "its record on this partition is gone, also where it was committed on the other one"
+    assert state_of(small.recovery, small.changelog) == expected, (
+        "its record on this partition is gone, also where it was committed on the other one"
+    )
     assert restored(small.recovery, before) > 0
-    assert values(small) == expected
+    assert state_of(small.recovery, small.changelog) == expected
 
 
 @pytest.mark.remedy("transaction-wait")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from streams_recovery.core.kafka_types import StoreKind, TopicRole
 from streams_recovery.core.remedies.topics import smaller_segments
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.status.report import StatusFinding
-from streams_recovery.core.waiting import poll
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.notices import advice, advice_facts
@@ -22,7 +19,7 @@ from tests.support.applications.shape_inputs import ZERO, Batches, part, questio
 from tests.support.applications.shapes import Fleet, Shaped, shaped
 from tests.support.kafka.three_brokers import ThreeBrokers
 from tests.support.kafka.topic_settings import alter
-from tests.support.programs.kafka_tools import done
+from tests.support.programs.kafka_tools import follow
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(1200)]
 
@@ -50,20 +47,6 @@ def configured(recovery: RecoveryContext) -> RecoveryContext:
 
 def found(recovery: RecoveryContext) -> dict[tuple[str, str], StatusFinding]:
     return {(one.kind, one.subject): one for one in advice(recovery)}
-
-
-def follow(commands: Iterable[str], directory: Path) -> None:
-    """As somebody pastes them into a shell, one after the other. What is to be repeated until it is complete is."""
-    for command in commands:
-        words = shlex.split(command)
-        if words[0] == "echo":
-            text, arrow, file = words[1:]
-            assert arrow == ">"
-            (directory / file).write_text(f"{text}\n")
-        elif words[-1] == "--verify":
-            assert poll(lambda line=command: True if "still in progress" not in done(line, directory) else None, seconds=120)
-        else:
-            done(command, directory)
 
 
 @pytest.mark.fault("F104")

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.operations.context import RecoveryContext
+from tests.support.kafka.records import read
 
 
 def produce(recovery: RecoveryContext, tp: TopicPartition, count: int, **settings: object) -> None:
@@ -115,3 +116,9 @@ def without_the_last_batch(log: bytes) -> bytes:
         starts.append(at)
         at += 12 + int.from_bytes(log[at + 8 : at + 12], "big")
     return log[: starts[-1]]
+
+
+def state_of(recovery: RecoveryContext, tp: TopicPartition) -> list[tuple[object, object]]:
+    """Keys and values of all committed records of a log."""
+    start, end = recovery.cluster.log_starts([tp])[tp], recovery.cluster.last_stable_offsets([tp])[tp]
+    return [(row["key"], row["value"]) for batch in read(recovery.connection, tp, start, end) for row in batch.to_pylist()]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from embedded.jars import KAFKA_VERSION, JarSet, jar_files, write_lock
 from embedded.java import QUICK, find_java
+from streams_recovery.core.waiting import poll
 
 TOOLS: Final = JarSet(
     name=f"kafka-command-line-{KAFKA_VERSION}",
@@ -49,6 +51,20 @@ def done(command: str, directory: Path | None = None) -> str:
     found = ran(command, directory)
     assert found.returncode == 0, f"{command}: {found.stdout}{found.stderr}"
     return found.stdout
+
+
+def follow(commands: Iterable[str], directory: Path) -> None:
+    """As somebody pastes them into a shell in ``directory``, one after the other. What is to be repeated until it is complete is."""
+    for command in commands:
+        words = shlex.split(command)
+        if words[0] == "echo":
+            text, arrow, file = words[1:]
+            assert arrow == ">"
+            (directory / file).write_text(f"{text}\n")
+        elif words[-1] == "--verify":
+            assert poll(lambda line=command: True if "still in progress" not in done(line, directory) else None, seconds=120)
+        else:
+            done(command, directory)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts]) -> tuple[P
     replicas = {topic.name: topic.replication_factor for topic in internal}
     return (
         *_weak_topics(cluster, replicas, settings, made=False),
-        *_replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}),
+        *_replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}, made=False),
     )
 
 
@@ -110,7 +110,7 @@ def before_restore(
         *_too_few_replicas(cluster, made, settings),
         *_group_trap(cluster, manifest, application),
         *_weak_topics(cluster, replicas, settings, made=True),
-        *_replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}),
+        *_replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}, made=True),
     )
 
 
@@ -380,13 +380,13 @@ def _weak_topics(
     return found
 
 
-def _replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Changelogs in which the broker would replace the timestamps of restored records."""
+def _replaced_times(changelogs: Mapping[str, Mapping[str, str]], *, made: bool) -> list[PreflightFinding]:
+    """Changelogs in which the broker replaces the times of what the application writes. ``made``: a restore makes them, and keeps the times of its records."""
     names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
     if not names:
         return []
     what = f"{first_names(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
-    return [warning("timestamps", what, keep_times())]
+    return [warning("timestamps", what, keep_times(made=made))]
 
 
 def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:

@@ -178,13 +178,18 @@ def elect_cleanly_there() -> Remedy:
 
 
 def stop_auto_create() -> Remedy:
-    """Brokers that make a topic with their own partitions and settings."""
-    return Remedy(kind=NO_AUTO_CREATE, text="set auto.create.topics.enable=false")
+    """Brokers that make a topic with their own partitions and settings. No broker takes this setting while it runs."""
+    return Remedy(
+        kind=NO_AUTO_CREATE, text="set auto.create.topics.enable=false in server.properties of every broker and restart them one by one"
+    )
 
 
-def keep_times() -> Remedy:
-    """Changelogs whose times the broker replaces."""
-    return Remedy(kind=OWN_TIMES, text="set message.timestamp.type=CreateTime")
+def keep_times(*, made: bool) -> Remedy:
+    """Changelogs in which the broker replaces the times of what is written. ``made``: a restore makes them, with the setting that they had."""
+    text = "set message.timestamp.type=CreateTime on these topics"
+    if made:
+        text += " after the restore: it keeps the times of what it loads, and then gives each topic the setting that it had"
+    return Remedy(kind=OWN_TIMES, text=text)
 
 
 def write_safely(tools: KafkaTools, topic: TopicAtHand, *, needed: int, racks: Mapping[int, str | None]) -> Remedy:
@@ -383,7 +388,7 @@ def examples() -> tuple[Remedy, ...]:
         elect_cleanly(tools, read),
         elect_cleanly_there(),
         stop_auto_create(),
-        keep_times(),
+        *(keep_times(made=made) for made in (False, True)),
         write_safely(tools, read, needed=1, racks=racks),
         more_replicas(brokers=3, made=True),
         more_replicas(brokers=3, made=False),

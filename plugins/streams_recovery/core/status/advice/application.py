@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.preflight.findings import AUTO_CREATE
 from streams_recovery.core.remedies.groups import add_standby, shorten_session
+from streams_recovery.core.remedies.topics import stop_auto_create
 from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, advice, as_number, span
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import first_names
@@ -43,7 +44,8 @@ def auto_topic_creation(facts: AdviceFacts) -> Iterator[StatusFinding]:
             "auto-topic-creation",
             Severity.WARNING,
             f"The brokers create topics on first use ({AUTO_CREATE}=true). While a restore has deleted a topic, a client that is still running makes it "
-            f"again with the wrong partitions and settings. Set {AUTO_CREATE}=false in server.properties and restart the brokers one by one.",
+            "again with the wrong partitions and settings.",
+            remedy=stop_auto_create(),
         )
 
 
