@@ -112,7 +112,7 @@ def _files(directory: Path) -> dict[str, tuple[Path, ...]]:
         )
     found: dict[str, tuple[Path, ...]] = {}
     for path in sorted(directory.iterdir()):
-        if path.suffix in _SUFFIXES and not path.name.startswith("."):
+        if path.suffix.lower() in _SUFFIXES and not path.name.startswith("."):
             found[path.stem] = (*found.get(path.stem, ()), path)
     return found
 
@@ -142,7 +142,8 @@ def _content(path: Path) -> bytes:
 def _only(name: str, paths: Sequence[Path]) -> Path:
     if len(paths) > 1:
         raise ConfigInvalid(
-            f"{name} is configured twice, as .yaml and as .yml, in {paths[0].parent}", next_step="keep one of the two files"
+            f"{name} is configured twice, as {' and as '.join(path.suffix for path in paths)}, in {paths[0].parent}",
+            next_step="keep one of these files",
         )
     return paths[0]
 

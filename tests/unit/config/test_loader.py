@@ -358,10 +358,11 @@ def test_an_application_that_contradicts_several_is_told_all_of_it(tmp_path: Pat
     assert "clone of gone" not in found["again"]
 
 
-def test_a_name_with_two_files_is_refused_and_no_other(tmp_path: Path) -> None:
-    found = loaded_beside(tmp_path, {"orders.yaml": MINIMAL, "orders.yml": MINIMAL})
+@pytest.mark.parametrize("second", [".yml", ".YAML"])
+def test_a_name_with_two_files_is_refused_and_no_other(tmp_path: Path, second: str) -> None:
+    found = loaded_beside(tmp_path, {"orders.yaml": MINIMAL, f"orders{second}": MINIMAL})
     assert set(found) == {"orders"}
-    assert "orders is configured twice, as .yaml and as .yml" in found["orders"]
+    assert f"orders is configured twice, as {' and as '.join(sorted(['.yaml', second]))}" in found["orders"]
     with pytest.raises(ConfigInvalid, match="configured twice"):
         load_named("orders", tmp_path, {})
     assert load_named("late", tmp_path, {}).name == "late"
