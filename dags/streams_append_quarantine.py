@@ -12,9 +12,9 @@ from airflow.sdk import DAG
 from streams_recovery.core.forms import savepoint_field
 from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.maintenance import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import AppendRecordsOperator
 
 PARAMS = {
@@ -26,17 +26,12 @@ PARAMS = {
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_append_quarantine{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
+    with requested(
+        "streams_append_quarantine",
+        scope,
+        params=PARAMS,
+        doc=__doc__,
         description="Append later input again that a restore in place has set aside",
-        tags=["streams-recovery", "restore", *scope.tags],
-        **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
         open_append = OpenAppendOperator(application_name=name).as_setup()
@@ -51,5 +46,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_append_quarantine{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

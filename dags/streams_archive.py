@@ -14,33 +14,29 @@ from airflow.sdk import DAG
 
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.operators.form import rights
-from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.dags import by_id, scheduled
 from streams_recovery.operators.savepoint import BeginArchiveOperator
 from streams_recovery.operators.spark import ArchiveInputsOperator
 
 
 def streams_archive(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
-    with DAG(
-        f"streams_archive_{name}",
+    with scheduled(
+        "streams_archive",
+        name,
+        config,
+        doc=__doc__,
         schedule="@continuous",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
         # Runs that fail at once, one behind the other, help nobody: the DAG is paused, and the monitor tells that nothing is archived.
         max_consecutive_failed_dag_runs=5,
-        access_control=rights(config.access),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
         description=f"The continuous archive of {config.application.id}",
-        tags=["streams-recovery", "archive", name],
-        **outcome_callbacks(name),
+        tags=["archive"],
     ) as dag:
         BeginArchiveOperator(application_name=name) >> ArchiveInputsOperator(application_name=name)
     return dag
 
 
-for _name, _config in load_applications().items():
-    if _config.archive.enabled and _config.archive.dag:
-        globals()[f"streams_archive_{_name}"] = streams_archive(_name, _config)
+globals().update(
+    by_id(streams_archive(name, config) for name, config in load_applications().items() if config.archive.enabled and config.archive.dag)
+)

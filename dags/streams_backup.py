@@ -15,8 +15,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, topics_of
-from streams_recovery.operators.form import rights
-from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.dags import by_id, scheduled
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
     CaptureCutOperator,
@@ -35,19 +34,16 @@ PARAMS = form.of(*SavepointRequest.FORM)
 def streams_backup(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     schedule = config.backup.schedule
-    with DAG(
-        f"streams_backup_{name}",
+    with scheduled(
+        "streams_backup",
+        name,
+        config,
+        doc=__doc__,
         schedule=schedule,
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
         params=PARAMS,
-        access_control=rights(config.access),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
         description=f"Savepoints of {config.application.id}",
-        tags=["streams-recovery", "backup", name],
-        **outcome_callbacks(name),
+        tags=["backup"],
     ) as dag:
         begin = BeginSavepointOperator(
             application_name=name,
@@ -70,5 +66,4 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-for _name, _config in load_applications().items():
-    globals()[f"streams_backup_{_name}"] = streams_backup(_name, _config)
+globals().update(by_id(streams_backup(name, config) for name, config in load_applications().items()))

@@ -12,9 +12,9 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.words import PATTERN
-from streams_recovery.operators.form import rights, utc
+from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import ReadFilesOperator
 
 
@@ -32,18 +32,15 @@ def streams_check(name: str, config: ApplicationConfig) -> DAG:
             description="structure: manifests and sizes; full: every byte; sample=10%: a share of the files",
         ),
     }
-    with DAG(
-        f"streams_check_{name}",
+    with scheduled(
+        "streams_check",
+        name,
+        config,
+        doc=__doc__,
         schedule=utc(config.check.schedule),
-        catchup=False,
-        max_active_runs=1,
         params=params,
-        access_control=rights(config.access),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
         description=f"Check of the savepoints of {config.application.id}",
-        tags=["streams-recovery", "check", name],
-        **outcome_callbacks(name),
+        tags=["check"],
     ) as dag:
         (
             PlanCheckOperator(application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")
@@ -53,5 +50,4 @@ def streams_check(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-for _name, _config in load_applications().items():
-    globals()[f"streams_check_{_name}"] = streams_check(_name, _config)
+globals().update(by_id(streams_check(name, config) for name, config in load_applications().items()))

@@ -42,8 +42,8 @@ from streams_recovery.operators.clone import (
     StopForCutoverOperator,
     TransferOutputsOperator,
 )
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -89,17 +89,13 @@ CLONE = {"offsets": "exact"}
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all clones, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_clone{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
+    with requested(
+        "streams_clone",
+        scope,
+        params=PARAMS,
+        doc=__doc__,
         description="Run a new version beside the old one, cut over to it, roll back",
-        tags=["streams-recovery", "restore", "clone", *scope.tags],
-        **outcome_callbacks(scope.known_name),
+        tags=["restore", "clone"],
     ) as dag:
         name, old = scope.application, "{{ ti.xcom_pull(task_ids='retire.plan')['old'] }}"
         choose = ChooseStepOperator(task_id="choose", step="{{ params.step }}", first_tasks=FIRST)
@@ -180,5 +176,5 @@ def dag_of(scope: Scope) -> DAG:
 CLONE_PARAM = {"title": "Clone", "description": "The new application."}
 CLONES = {name: config for name, config in restorable().items() if config.clone is not None}
 # Without any clone the shared DAG is there all the same, and says what is missing.
-for _scope in scopes(CLONES, **CLONE_PARAM) if CLONES else scopes(restorable(), **CLONE_PARAM)[:1]:
-    globals()[f"streams_clone{_scope.suffix}"] = dag_of(_scope)
+SCOPES = scopes(CLONES, **CLONE_PARAM) if CLONES else scopes(restorable(), **CLONE_PARAM)[:1]
+globals().update(by_id(dag_of(scope) for scope in SCOPES))

@@ -14,9 +14,9 @@ from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operators.base import result_of, savepoints_of
-from streams_recovery.operators.form import rights, utc
+from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import CompactRecordsOperator
 from streams_recovery.operators.state import ReportCompactedOperator
 
@@ -27,18 +27,15 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
         "savepoint": Param("latest", type="string", pattern=f"^(latest|{PATTERN})$", title="Savepoint", description="latest: the newest"),
         "reason": Param("", type="string", maxLength=500, title="Reason", description="Kept with the new savepoint."),
     }
-    with DAG(
-        f"streams_compact_{name}",
+    with scheduled(
+        "streams_compact",
+        name,
+        config,
+        doc=__doc__,
         schedule=utc(config.compact.schedule),
-        catchup=False,
-        max_active_runs=1,
         params=params,
-        access_control=rights(config.access),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
         description=f"Compaction of savepoints of {config.application.id}",
-        tags=["streams-recovery", "compact", name],
-        **outcome_callbacks(name),
+        tags=["compact"],
     ) as dag:
         (
             PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", reason="{{ params.reason or '' }}")
@@ -49,5 +46,4 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-for _name, _config in load_applications().items():
-    globals()[f"streams_compact_{_name}"] = streams_compact(_name, _config)
+globals().update(by_id(streams_compact(name, config) for name, config in load_applications().items()))

@@ -10,8 +10,8 @@ from airflow.sdk import DAG
 
 from streams_recovery.core.state.inspection import CompareRequest
 from streams_recovery.operators import form
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.state import CompareSavepointsOperator
 
 PARAMS = form.of(*CompareRequest.FORM)
@@ -19,21 +19,11 @@ PARAMS = form.of(*CompareRequest.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_compare{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
-        description="Compare the stores of two savepoints",
-        tags=["streams-recovery", "look", *scope.tags],
-        **outcome_callbacks(scope.known_name),
+    with requested(
+        "streams_compare", scope, params=PARAMS, doc=__doc__, description="Compare the stores of two savepoints", tags=["look"]
     ) as dag:
         CompareSavepointsOperator(application_name=scope.application)
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_compare{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

@@ -14,8 +14,8 @@ from airflow.sdk import DAG
 
 from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.operators import form
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.outputs import BeginOutputsOperator, ConcludeOutputsOperator
 from streams_recovery.operators.spark import CompareOutputsOperator
 
@@ -24,17 +24,13 @@ PARAMS = form.of(*OutputsOptions.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_compare_outputs{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
+    with requested(
+        "streams_compare_outputs",
+        scope,
+        params=PARAMS,
+        doc=__doc__,
         description="Compare outputs with those of a clone or of an interval",
-        tags=["streams-recovery", "look", *scope.tags],
-        **outcome_callbacks(scope.known_name),
+        tags=["look"],
     ) as dag:
         (
             BeginOutputsOperator(application_name=scope.application)
@@ -44,5 +40,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_compare_outputs{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

@@ -17,8 +17,8 @@ from streams_recovery.config.sandbox import Drill
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.operators import form
-from streams_recovery.operators.form import rights, utc
-from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.form import utc
 from streams_recovery.operators.restore import (
     FinishRestoreOperator,
     OpenRestoreOperator,
@@ -35,18 +35,15 @@ DRILL_OF = {"offsets": "exact", "reason": "drill"}
 
 def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
-    with DAG(
-        f"streams_drill_{name}",
+    with scheduled(
+        "streams_drill",
+        name,
+        config,
+        doc=__doc__,
         schedule=utc(drill.schedule),
-        catchup=False,
-        max_active_runs=1,
         params=PARAMS,
-        access_control=rights(config.access),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
         description=f"Restores of {config.application.id} that are tried and removed",
-        tags=["streams-recovery", "restore", "drill", name],
-        **outcome_callbacks(name),
+        tags=["restore", "drill"],
     ) as dag:
         scratch = drill_name(name)
         # A savepoint that is published meanwhile must not change what was planned.
@@ -65,6 +62,10 @@ def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
     return dag
 
 
-for _name, _config in load_applications().items():
-    if _config.drill is not None and _config.drill.enabled:
-        globals()[f"streams_drill_{_name}"] = streams_drill(_name, _config.drill, _config)
+globals().update(
+    by_id(
+        streams_drill(name, config.drill, config)
+        for name, config in load_applications().items()
+        if config.drill is not None and config.drill.enabled
+    )
+)

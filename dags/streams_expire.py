@@ -18,9 +18,9 @@ from airflow.sdk import DAG, TriggerRule
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators import form
-from streams_recovery.operators.form import rights, utc
+from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator, PlanMergeOperator, PublishMergedOperator
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import MergeFilesOperator
 
 APPLY = {
@@ -32,18 +32,16 @@ APPLY = {
 
 def streams_expire(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
-    with DAG(
-        f"streams_expire_{name}",
+    with scheduled(
+        "streams_expire",
+        name,
+        config,
+        doc=__doc__,
         schedule=utc(config.retention.schedule),
-        catchup=False,
-        max_active_runs=1,
         params={"apply": form.choice(config.retention.apply.value, "Apply", APPLY)},
-        access_control=rights(config.access, run=False),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
+        access_control=form.rights(config.access, run=False),
         description=f"Retention of the savepoints of {config.application.id}",
-        tags=["streams-recovery", "expire", name],
-        **outcome_callbacks(name),
+        tags=["expire"],
     ) as dag:
         apply = "{{ params.apply }}"
         publish_merged = PublishMergedOperator(application_name=name)
@@ -55,5 +53,4 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-for _name, _config in load_applications().items():
-    globals()[f"streams_expire_{_name}"] = streams_expire(_name, _config)
+globals().update(by_id(streams_expire(name, config) for name, config in load_applications().items()))

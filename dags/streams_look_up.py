@@ -11,8 +11,8 @@ from airflow.sdk import DAG
 
 from streams_recovery.core.state.inspection import LookUpRequest
 from streams_recovery.operators import form
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.state import LookUpOperator
 
 PARAMS = form.of(*LookUpRequest.FORM)
@@ -20,21 +20,16 @@ PARAMS = form.of(*LookUpRequest.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_look_up{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
+    with requested(
+        "streams_look_up",
+        scope,
+        params=PARAMS,
+        doc=__doc__,
         description="Look up a key or the newest records in a savepoint",
-        tags=["streams-recovery", "look", *scope.tags],
-        **outcome_callbacks(scope.known_name),
+        tags=["look"],
     ) as dag:
         LookUpOperator(application_name=scope.application)
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_look_up{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

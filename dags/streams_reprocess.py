@@ -18,8 +18,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import Reprocess
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.operators import form
-from streams_recovery.operators.form import rights
-from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.dags import by_id, scheduled
 from streams_recovery.operators.restore import (
     DrainBeforeIntervalOperator,
     DrainOperator,
@@ -44,19 +43,17 @@ PARAMS = form.of(*ReprocessOptions.FORM)
 
 def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
-    with DAG(
-        f"streams_reprocess_{name}",
+    with scheduled(
+        "streams_reprocess",
+        name,
+        config,
+        doc=__doc__,
         schedule=CronDataIntervalTimetable(reprocess.schedule, timezone="UTC"),
         start_date=datetime(2000, 1, 1, tzinfo=UTC),
-        catchup=False,
         max_active_runs=reprocess.parallel,
         params=PARAMS,
-        access_control=rights(config.access),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
         description=f"Intervals of the past of {config.application.id}, processed again",
-        tags=["streams-recovery", "reprocess", name],
-        **outcome_callbacks(name),
+        tags=["reprocess"],
     ) as dag:
         scratch = "{{ ti.xcom_pull(task_ids='claim')['application'] }}"
         open_restore = OpenIntervalOperator(application_name=scratch, source_id=config.application.id).as_setup()
@@ -79,6 +76,10 @@ def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig
     return dag
 
 
-for _name, _config in load_applications().items():
-    if _config.reprocess is not None and _config.reprocess.enabled:
-        globals()[f"streams_reprocess_{_name}"] = streams_reprocess(_name, _config.reprocess, _config)
+globals().update(
+    by_id(
+        streams_reprocess(name, config.reprocess, config)
+        for name, config in load_applications().items()
+        if config.reprocess is not None and config.reprocess.enabled
+    )
+)

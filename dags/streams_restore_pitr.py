@@ -17,8 +17,8 @@ from streams_recovery.operations.restore.strategies import AsOfMoment
 from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     DrainOperator,
@@ -39,17 +39,12 @@ PARAMS = form.of(*AsOfMoment.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_restore_pitr{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **scope.source(*SOURCE), **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
+    with requested(
+        "streams_restore_pitr",
+        scope,
+        params={**scope.source(*SOURCE), **PARAMS},
+        doc=__doc__,
         description="Bring an application to a moment in the past",
-        tags=["streams-recovery", "restore", *scope.tags],
-        **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
         open_restore = OpenRestoreOperator(application_name=name, strategy=AsOfMoment.KIND).as_setup()
@@ -67,5 +62,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_restore_pitr{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

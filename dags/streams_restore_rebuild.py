@@ -15,8 +15,8 @@ from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     FinishRestoreOperator,
@@ -33,17 +33,8 @@ PARAMS = form.of(*Rebuild.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_restore_rebuild{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
-        description="Rebuild the state of an application from its input",
-        tags=["streams-recovery", "restore", *scope.tags],
-        **outcome_callbacks(scope.known_name),
+    with requested(
+        "streams_restore_rebuild", scope, params=PARAMS, doc=__doc__, description="Rebuild the state of an application from its input"
     ) as dag:
         name = scope.application
         open_restore = OpenRestoreOperator(application_name=name, strategy=Rebuild.KIND).as_setup()
@@ -61,5 +52,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_restore_rebuild{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

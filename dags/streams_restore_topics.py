@@ -14,8 +14,8 @@ from streams_recovery.operations.restore.strategies import RestoreTopics
 from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     FinishSingleTopicsOperator,
@@ -33,17 +33,8 @@ PARAMS = form.of(*RestoreTopics.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_restore_topics{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
-        description="Bring single topics back, beside a state that stays",
-        tags=["streams-recovery", "restore", *scope.tags],
-        **outcome_callbacks(scope.known_name),
+    with requested(
+        "streams_restore_topics", scope, params=PARAMS, doc=__doc__, description="Bring single topics back, beside a state that stays"
     ) as dag:
         name = scope.application
         open_restore = OpenRestoreOperator(application_name=name, strategy=RestoreTopics.KIND).as_setup()
@@ -62,5 +53,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_restore_topics{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

@@ -15,9 +15,9 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.form import rights, utc
+from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import StartRunOperator, StopRunOperator
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.sensors.application import EndsReachedSensor
 
 
@@ -33,18 +33,15 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
         ),
         "reason": Param("", type="string", maxLength=500, title="Reason"),
     }
-    with DAG(
-        f"streams_run_{name}",
+    with scheduled(
+        "streams_run",
+        name,
+        config,
+        doc=__doc__,
         schedule=utc(config.run.schedule),
-        catchup=False,
-        max_active_runs=1,
         params=params,
-        access_control=rights(config.access),
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
         description=f"A run of {config.application.id}, which is down in between",
-        tags=["streams-recovery", "run", name],
-        **outcome_callbacks(name),
+        tags=["run"],
     ) as dag:
         start = StartRunOperator(application_name=name, until="{{ params.until }}").as_setup()
         await_ends = EndsReachedSensor(
@@ -61,5 +58,4 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-for _name, _config in load_applications().items():
-    globals()[f"streams_run_{_name}"] = streams_run(_name, _config)
+globals().update(by_id(streams_run(name, config) for name, config in load_applications().items()))

@@ -12,8 +12,8 @@ from streams_recovery.operations.restore.strategies import Undo
 from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     FinishRestoreOperator,
@@ -29,18 +29,7 @@ PARAMS = form.of(*Undo.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_undo{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
-        description="Bring back what was there before a restore",
-        tags=["streams-recovery", "restore", *scope.tags],
-        **outcome_callbacks(scope.known_name),
-    ) as dag:
+    with requested("streams_undo", scope, params=PARAMS, doc=__doc__, description="Bring back what was there before a restore") as dag:
         name = scope.application
         open_restore = OpenRestoreOperator(application_name=name, strategy=Undo.KIND).as_setup()
         chain(
@@ -56,5 +45,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_undo{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

@@ -17,8 +17,8 @@ from streams_recovery.operations.restore.strategies import Undo, UpgradeInPlace
 from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
-from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AbandonUpgradeOperator,
@@ -48,17 +48,12 @@ def way_back(what: str) -> str:
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with DAG(
-        f"streams_upgrade{scope.suffix}",
-        schedule=None,
-        max_active_runs=form.RUNS,
-        params={**scope.chosen, **PARAMS},
-        access_control=scope.access_control,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
+    with requested(
+        "streams_upgrade",
+        scope,
+        params=PARAMS,
+        doc=__doc__,
         description="Deploy a new version on the state that is there, watch it, and take it back when it fails",
-        tags=["streams-recovery", "restore", *scope.tags],
-        **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
         open_upgrade = OpenRestoreOperator(application_name=name, strategy=UpgradeInPlace.KIND).as_setup()
@@ -97,5 +92,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-for _scope in scopes(restorable()):
-    globals()[f"streams_upgrade{_scope.suffix}"] = dag_of(_scope)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))

@@ -24,9 +24,6 @@ from streams_recovery.operators.base import savepoints_of
 MOMENT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+)$"
 # No control characters, and none that turn the direction of writing or have no width.
 _SEEN: Final = r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$"
-# Of a DAG that is there once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
-# application are kept apart by its lock.
-RUNS: Final = 32
 
 Rights = dict[str, dict[str, set[str]]]
 _FAB: Final = "FabAuthManager"
