@@ -22,6 +22,7 @@ from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rollout import CutoverStep
 from streams_recovery.operations.rollout.cutover import append_role
+from tests.support.applications import pair
 from tests.support.applications.pair import Both, free, open_switch, request, roles, switched, two_applications
 from tests.support.applications.savepoint_steps import begun, cut, publish, take
 from tests.support.applications.small import asked, reopened
@@ -33,11 +34,7 @@ KILLED_EACH_TIME = (("retired", CUT_OVER), ("transferred", ROLL_BACK))
 
 @pytest.fixture
 def cloned(both: Both) -> Both:
-    """The clone at work beside the old application. Both have read all there is, the old one its repartition topic too."""
-    savepoint = publish(both.small)
-    both.old.application.start()
-    both.cloned(savepoint)
-    commit(both.old, {both.small.input: 5, both.small.tail: 4})
+    pair.cloned(both)
     return both
 
 

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from streams_recovery.cli import runs
 from streams_recovery.cli.app import app as program
-from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import Forged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.preflight.findings import PreflightFinding
-from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine.submitter import SparkJob
-from streams_recovery.operations import maintenance, preflight, restore, savepoint
-from streams_recovery.operations.savepoint import SavepointRequest
-from tests.support.applications.counting import Counting
-from tests.support.applications.pair import Here
-from tests.support.applications.small import asked
+from streams_recovery.operations import maintenance, preflight, savepoint
+from tests.support.applications.counting import Counting, restore_here, savepoint_here
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 YEAR = 365 * 86_400_000
-
-
-@dataclass(frozen=True)
-class Done:
-    """See Submitter. Jobs of an application that counts, done here, without Spark."""
-
-    app: Counting
-
-    def submit(self, job: SparkJob) -> ArtifactRef:
-        with self.app.recovery() as recovery:
-            return Here(recovery).submit(job)
 
 
 @pytest.fixture
@@ -56,23 +36,6 @@ def app(bootstrap: str, tmp_path: Path) -> Iterator[Counting]:
 
 def run(app: Counting, *words: str) -> Result:
     return CliRunner().invoke(program, words, env=app.variables | {"COLUMNS": "300"})
-
-
-def saved(app: Counting, *, later: int = 0) -> str:
-    """A savepoint, by a clock that is so many milliseconds fast."""
-    with app.recovery() as recovery:
-        clock = recovery.clock
-        request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
-        runner = Runner(recovery=replace(recovery, clock=lambda: clock() + later), submitter=Done(app), say=print)
-        return runs.backup(runner, request).savepoint_id
-
-
-def back(app: Counting, saved: str, *, replace: bool = False) -> restore.RestoreReport:
-    """A restore of what is gone, with the application at work afterwards."""
-    with app.recovery() as recovery:
-        requester = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
-        runner = Runner(recovery=recovery, submitter=Done(app), say=print)
-        return runs.restore_in_place(runner, asked(recovery, savepoint=saved, replace=replace), requester, approve=lambda _: True)
 
 
 def told(app: Counting) -> dict[str, PreflightFinding]:
@@ -134,7 +97,7 @@ def test_what_savepoints_lack_is_there_when_it_was_done_as_it_is_told(app: Count
     assert told(app).keys() == {"savepoint-output", "repository-seal"}
     app.configure(topics=names | whose | {"include": [app.output.topic]})
     assert told(app).keys() == {"repository-seal"}
-    unsealed = saved(app)
+    unsealed = savepoint_here(app)
     sealed(app, unsealed)
     assert told(app) == {}
 
@@ -144,7 +107,7 @@ def test_what_savepoints_lack_is_there_when_it_was_done_as_it_is_told(app: Count
         strange = recovery.cluster.describe_topics([other])[other].topic_id
         recovery.cluster.delete_topics(sorted(app.topics() - {other}))
         recovery.groups.delete(app.id)
-    back(app, unsealed)
+    restore_here(app, unsealed)
     app.feed("b")
     app.stop()
     app.start()
@@ -164,7 +127,7 @@ def sealed(app: Counting, before: str) -> None:
     storage = {"backend": "filesystem", "path": str(app.directory / "repository")}
     app.configure(storage=storage | {"seal": {"public_keys": [public], "key_file": str(key)}})
     with pytest.raises(Forged):
-        back(app, before, replace=True)
+        restore_here(app, before, replace=True)
     words = vouch.replace("NAME", app.name).split()
     plan = json.loads(run(app, *words, "--plan", "--json").stdout)
     done = run(app, *words, "--approve", plan["approve"], "--reason", "they are ours")
@@ -175,11 +138,11 @@ def sealed(app: Counting, before: str) -> None:
 def test_a_savepoint_of_a_clock_that_was_wrong_stays_or_goes_as_a_whole(app: Counting) -> None:
     """The clock is the one that the program asks; that of the machine cannot be set for one process."""
     app.configure(backup={"survive_cluster_loss": True, "consistency": {"mode": "stop"}})
-    wrong = saved(app, later=YEAR)
+    wrong = savepoint_here(app, later=YEAR)
     assert wrong in told(app)["savepoint-clock"].text
     # It may stay: it is never the newest, and expiry goes on.
     app.worked("b")
-    right = saved(app)
+    right = savepoint_here(app)
     assert app.newest().savepoint_id == right
     assert cannot_be_read(app) == []
 
@@ -194,7 +157,7 @@ def test_a_savepoint_of_a_clock_that_was_wrong_stays_or_goes_as_a_whole(app: Cou
     assert cannot_be_read(app) == []
     # Files that it had first are still there for those that share them.
     app.lose()
-    back(app, right)
+    restore_here(app, right)
     app.worked("c")
     assert app.state() == app.truth() == {"a": 2, "b": 2, "c": 1}
 

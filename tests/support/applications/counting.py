@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.engine.submitter import Submitter
+from streams_recovery.core.restore.report import RestoreReport
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.applications.pair import Here
+from tests.support.applications.small import asked
 
 PROGRAM = Path(__file__).with_name("counter.py")
 DEPLOYER = Path(__file__).with_name("deployer.py")
@@ -216,3 +220,32 @@ class Counting:
     def tidy(self) -> None:
         with self.recovery() as recovery:
             recovery.cluster.delete_topics(sorted(self.topics()))
+
+
+@dataclass(frozen=True)
+class DoneHere:
+    """See Submitter. Jobs of an application that counts, done here, without Spark."""
+
+    app: Counting
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        """Do it."""
+        with self.app.recovery() as recovery:
+            return Here(recovery).submit(job)
+
+
+def savepoint_here(app: Counting, *, later: int = 0) -> str:
+    """A savepoint, by a clock that is so many milliseconds fast. Its id."""
+    with app.recovery() as recovery:
+        clock = recovery.clock
+        request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
+        runner = Runner(recovery=replace(recovery, clock=lambda: clock() + later), submitter=DoneHere(app), say=print)
+        return runs.backup(runner, request).savepoint_id
+
+
+def restore_here(app: Counting, saved: str, *, replace: bool = False) -> RestoreReport:
+    """A whole restore, with the application at work afterwards."""
+    with app.recovery() as recovery:
+        requester = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
+        runner = Runner(recovery=recovery, submitter=DoneHere(app), say=print)
+        return runs.restore_in_place(runner, asked(recovery, savepoint=saved, replace=replace), requester, approve=lambda _: True)

@@ -22,7 +22,7 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.rollout import CutoverReport, CutoverRequest, CutoverStep, CutoverTicket
 from streams_recovery.operations.rollout.discover import role
 from tests.support.applications.restore_steps import compare, load, loaded, opened, saved, verified
-from tests.support.applications.savepoint_steps import copied
+from tests.support.applications.savepoint_steps import copied, publish
 from tests.support.applications.small import Small, asked, small_application
 from tests.support.applications.topic_records import commit
 
@@ -191,3 +191,11 @@ def free(both: Both) -> bool:
     """Whether nobody holds either lock."""
     with both.clone() as clone:
         return both.old.lock.holder() is clone.lock.holder() is None
+
+
+def cloned(both: Both) -> None:
+    """The clone at work beside the old application. Both have read all there is, the old one its repartition topic too."""
+    savepoint = publish(both.small)
+    both.old.application.start()
+    both.cloned(savepoint)
+    commit(both.old, {both.small.input: 5, both.small.tail: 4})

@@ -60,6 +60,7 @@ from streams_recovery.core.remedies.topics import (
     stop_auto_create,
 )
 from streams_recovery.core.remedies.transactions import HangingTransaction, abort
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
@@ -194,7 +195,7 @@ def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, 
     """
     said = f"{application_id} is on record as {last.role} towards {last.other} (run {last.run}), which is not so: {'; '.join(against)}"
     if against and last.role is Role.RETIRED:
-        return (warning("outputs-transferred", said, find_writer_of_log()),)
+        return (warning("outputs-transferred", said, find_writer_of_log(Layout(application_id).ownership)),)
     if against:
         return (blocking_finding("outputs-transferred", said, leave_one_writer(application_id)),)
     if last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other):

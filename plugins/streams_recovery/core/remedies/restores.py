@@ -105,16 +105,20 @@ def guard_unread_input(needs: str) -> Remedy:
     return Remedy(kind=UNREAD, text=f"give the application what it needs: {needs}")
 
 
-def find_writer_of_log() -> Remedy:
-    """A record that is not so, and that keeps nobody from a restore."""
-    return Remedy(kind=WROTE_LOG, text="find out who wrote the log")
+def find_writer_of_log(log: str) -> Remedy:
+    """A record that is not so, and that keeps nobody from a restore. ``log`` is where it is in the repository."""
+    return Remedy(
+        kind=WROTE_LOG,
+        text=f"find out who writes to {log} of the repository besides this program. The record keeps nobody from a restore or a start",
+    )
 
 
 def leave_one_writer(application_id: str) -> Remedy:
     """Two that might write the same outputs."""
     return Remedy(
         kind=ONE_WRITER,
-        text=f"find out which of the two is to write the outputs, stop the other one, then cut over or roll back {application_id}",
+        text=f"roll {application_id} back, which leaves the application that it is a clone of as the one that writes. If {application_id} is to write, "
+        "start it and cut it over then",
     )
 
 
@@ -156,7 +160,7 @@ def examples() -> tuple[Remedy, ...]:
         carry_inputs(),
         deploy_its_version(),
         guard_unread_input("a transactional consumer"),
-        find_writer_of_log(),
+        find_writer_of_log("orders/ownership/"),
         leave_one_writer("orders"),
         roll_clone_back(),
         tell_readers(),

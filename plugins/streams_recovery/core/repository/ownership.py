@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.remedies.restores import leave_one_writer
 
 _NAMED = 5
 
@@ -196,7 +197,7 @@ def not_live(application_id: str, other: str, against: tuple[str, ...]) -> Refus
     """The error for a clone that the logs call live, which something contradicts: nobody knows as what it is to be started."""
     return Refused(
         f"{application_id} is on record as the one that writes the outputs of {other}, and cannot be started with them: {'; '.join(against)}",
-        next_step=f"find out who wrote the log and which of the two is to write; stop the other one, then cut over or roll back {application_id}",
+        next_step=f"find out who wrote the log, and {leave_one_writer(application_id)}",
         other=other,
         against=against,
     )

@@ -250,7 +250,9 @@ def problems(pair: Pair, step: CutoverStep, *, max_lag: int, restore_first: bool
     """
     if step is CutoverStep.CUT_OVER:
         return (*_both(pair), *_against_cut_over(pair, max_lag))
-    return (*_both(pair), *(() if restore_first else _against_roll_back(pair)))
+    # What both logs together contradict is taken back whomever it names: nothing else would end it.
+    forged = pair.old.role is pair.clone.role is Role.LIVE
+    return (*_both(pair, but=pair.clone if forged else None), *(() if restore_first else _against_roll_back(pair)))
 
 
 def upgrade_problems(pair: Pair) -> tuple[str, ...]:
@@ -264,11 +266,12 @@ def upgrade_problems(pair: Pair) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _both(pair: Pair) -> Iterable[str]:
+def _both(pair: Pair, *, but: Side | None = None) -> Iterable[str]:
+    """``but`` is the one whose log may name another application."""
     for side, other in ((pair.old, pair.clone), (pair.clone, pair.old)):
         if side.unknown:
             yield f"the state of instances of {side.application_id} is unknown: {', '.join(side.unknown)}"
-        if side.other not in (None, other.application_id):
+        if side.other not in (None, other.application_id) and side is not but:
             yield f"{side.application_id} is {side.role} towards {side.other}, not {other.application_id}"
     if not pair.same_cluster:
         yield "the two applications are not on one cluster"
@@ -285,6 +288,11 @@ def _against_cut_over(pair: Pair, max_lag: int) -> Iterable[str]:
     old, clone = pair.old, pair.clone
     yield from _same_topics(pair)
     if clone.role is Role.LIVE:
+        if old.role is Role.LIVE:
+            yield (
+                f"{clone.application_id} is live by its log, and {old.application_id} by its own, which no cut-over leaves: roll {clone.application_id} back, "
+                "start it, and cut it over then"
+            )
         return
     yield from _state_problems(pair)
     if sum(pair.lag.values()) > max_lag:
