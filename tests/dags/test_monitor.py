@@ -17,12 +17,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
 from streams_recovery.config.dags import own_dags, removed_dags
 from streams_recovery.config.loader import DIRECTORY, load_application, load_applications
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import ConfigInvalid, TransientError
 from streams_recovery.core.escaping import visible
 from streams_recovery.core.status import info
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.facts import finding
-from streams_recovery.core.status.report import Severity
 from streams_recovery.operations import status
 from streams_recovery.operators import monitor as tasks
 from streams_recovery.operators.approval import ApprovePlanOperator

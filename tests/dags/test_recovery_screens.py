@@ -18,10 +18,11 @@ from starlette.routing import Mount
 
 from embedded.ports import HOST, free_ports
 from streams_recovery.cli.context import recovery_of
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import SEALED, ForgedRecord, forged_text
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
-from streams_recovery.core.status.report import ArchiveStatus, Health, Objectives, Severity, StatusFinding
+from streams_recovery.core.status.report import ArchiveStatus, Health, Objectives, StatusFinding
 from streams_recovery.core.words import new_id
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress

@@ -10,7 +10,7 @@ import pytest
 from embedded.broker import BrokerExtras, start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
-from streams_recovery.core.preflight.findings import AUTO_CREATE
+from streams_recovery.core.checks.facts import AUTO_CREATE
 from streams_recovery.operations import preflight
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.notices import advice

@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from typer.testing import Result
 
+from streams_recovery.core.checks.facts import BrokerFacts
 from streams_recovery.core.errors import ApplicationRunning, LockHeld, NotFound, OffsetsUnstable, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangeDone, GroupRequest, PartitionScope
 from streams_recovery.core.offsets.reset_scenarios import ShiftBy, ToEarliest, ToLatest, ToOffset
-from streams_recovery.core.preflight.findings import BrokerFacts
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import group_changes, restore_snapshot, snapshots
@@ -104,7 +104,7 @@ def test_a_group_that_did_not_exist_has_no_offsets_again(small: Small) -> None:
 def test_the_defect_of_brokers_that_such_a_group_can_meet_is_said(small: Small, level: int, said: str | None) -> None:
     recovery = small.recovery
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recovery.cluster, "facts", lambda: BrokerFacts(brokers=1, settings={}, metadata_level=level))
+        patch.setattr(recovery.cluster, "facts", lambda: BrokerFacts(racks={0: None}, settings={}, metadata_level=level))
         warnings = group_changes.plan(recovery, to(2, f"{recovery.application_id}.new", topic=small.output.topic)).warnings
     assert [said in one for one in warnings if "KAFKA-20254" in one] == ([] if said is None else [True])
 

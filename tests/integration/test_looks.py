@@ -6,10 +6,10 @@ import shlex
 
 import pytest
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.state.inspection import PeekRequest
-from streams_recovery.core.status.report import Severity
 from streams_recovery.operations.state.peek import peek
 from streams_recovery.operations.status.cluster import look_at_group
 from streams_recovery.operations.status.info import application_info
@@ -28,8 +28,8 @@ def test_advice_reads_settings_sizes_and_brokers(small: Small) -> None:
     assert topics[small.changelog.topic].role is TopicRole.CHANGELOG
     assert topics[small.changelog.topic].compacted
     assert sum(topics[small.input.topic].offsets) == small.recovery.cluster.high_watermarks([small.input])[small.input]
-    assert (facts.brokers, facts.unreadable) == (1, ())
-    assert topics[small.changelog.topic].replicas == (tuple(facts.racks),)
+    assert (facts.brokers.count, facts.unreadable) == (1, ())
+    assert topics[small.changelog.topic].replicas == (tuple(facts.brokers.racks),)
     assert facts.tools == small.recovery.connection.tools
     assert "cleanup.policy" in topics[small.changelog.topic].overrides
     assert all((topic.attributed, topic.held) == (True, False) for topic in facts.topics)

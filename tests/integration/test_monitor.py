@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
-from streams_recovery.core.status.report import Health, Severity
+from streams_recovery.core.status.report import Health
 from streams_recovery.operations import restore, savepoint, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.status.notices import Notice

@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streams_recovery.application.command import CommandApplication
+from streams_recovery.core.checks.facts import AUTO_CREATE
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
-from streams_recovery.core.preflight.findings import AUTO_CREATE, PreflightFinding, PreflightSeverity, blocking, blocking_finding
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking, blocking_finding
 from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore, savepoint
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.kafka
 
 def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(small: Small) -> None:
     facts = small.recovery.cluster.facts()
-    assert facts.brokers == 1
+    assert facts.count == 1
     assert facts.metadata_level is not None
     assert facts.metadata_level >= 30, "4.3 or newer"
     assert facts.settings[AUTO_CREATE] == "false"

@@ -132,7 +132,7 @@ def settings(app: Shaped, read: str, other: str, directory: Path) -> None:
     after = found(recovery)
     assert not broken.keys() & after.keys()
     assert ("input-retention", other) not in after
-    large = topics[changelogs["tables-outer"]].at_hand
+    large = topics[changelogs["tables-outer"]]
     follow(smaller_segments(recovery.connection.tools, large, size=64 << 20).commands, directory)
     now = {name: topic.config for name, topic in recovery.cluster.describe_topics([*changelogs.values()]).items()}
     assert now[changelogs["tables-inner"]]["cleanup.policy"] == "compact"

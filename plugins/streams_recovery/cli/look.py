@@ -33,6 +33,7 @@ from streams_recovery.cli.screen import line, page, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_all
 from streams_recovery.core import codec
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.escaping import Markdown, joined, md
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
@@ -41,7 +42,7 @@ from streams_recovery.core.rollout.compatibility import Compatibility, Compatibi
 from streams_recovery.core.rollout.upgrade import BEFORE, DOUBT_ALLOWED, MAY_GO, STAYS_SAME, TOPOLOGY
 from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRequest, record_cells
 from streams_recovery.core.status.info import ApplicationInfo, info_lines
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations import restore

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+LOG_APPEND: Final = "LogAppendTime"
 # The settings that decide which records a topic keeps, and which it takes.
 IN_FORCE: Final = (
     "cleanup.policy",
@@ -35,6 +37,21 @@ _OF_THE_PLACE: Final = frozenset(
         "remote.storage.enable",
     }
 )
+# What a broker calls a setting of topics that it has a value of its own for.
+_BROKER_NAMES: Final = {
+    "cleanup.policy": "log.cleanup.policy",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    TIMESTAMP_TYPE: "log.message.timestamp.type",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "retention.bytes": "log.retention.bytes",
+    "segment.bytes": "log.segment.bytes",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 # Kafka has no setting of a topic that begins like this: a vendor's own, about its placement and storage.
 _OF_A_VENDOR: Final = ("confluent.", "redpanda.", "aiven.", "inkless.", "diskless.")
 
@@ -81,3 +98,31 @@ def held(raw: Mapping[str, InForce], owner: Mapping[str, str]) -> bool:
 def of_the_place(name: str) -> bool:
     """True for a setting that says something about the cluster that the topic was on, and nothing about its records. All others come back with a topic."""
     return name in _OF_THE_PLACE or name.startswith(_OF_A_VENDOR)
+
+
+def compacts(settings: Mapping[str, str]) -> bool:
+    """True for a topic from which records go that newer ones replace. False where its policy is not known."""
+    return "compact" in settings.get("cleanup.policy", "")
+
+
+def expires(settings: Mapping[str, str]) -> bool:
+    """True for a topic from which old records go. Kafka's default counts where its policy is not known."""
+    return "delete" in settings.get("cleanup.policy", "delete")
+
+
+def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
+    """Settings that a topic without overrides has on a broker with these settings, by the topic's names."""
+    times = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
+    rolls = (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))
+    # Of those in different units, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
+    retention = next((int(broker[name]) * factor for name, factor in times if name in broker), None)
+    roll = next((int(broker[name]) * factor for name, factor in rolls if name in broker), None)
+    named = {name: broker[theirs] for name, theirs in _BROKER_NAMES.items() if theirs in broker}
+    return {
+        "cleanup.policy": "delete",
+        "min.compaction.lag.ms": "0",
+        **named,
+        # A managed cluster may hide them: what is not told is not known, and not for ever.
+        **({} if retention is None else {"retention.ms": str(max(retention, -1))}),
+        **({} if roll is None else {"segment.ms": str(roll)}),
+    }

@@ -10,11 +10,11 @@ from typing import Any
 
 from confluent_kafka import IsolationLevel
 
+from streams_recovery.core.checks.facts import BrokerFacts
 from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
-from streams_recovery.core.preflight.findings import BrokerFacts
 from streams_recovery.core.preflight.permissions import Rights
-from streams_recovery.core.topic_settings import InForce
+from streams_recovery.core.topic_settings import InForce, topic_defaults
 from streams_recovery.core.words import first_names
 from streams_recovery.kafka import errors, log_batches, logs, permissions
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
@@ -47,15 +47,15 @@ class KafkaCluster(ClusterVerbs):
 
     def defaults_of_one(self) -> dict[str, str]:
         """The settings that a topic without overrides has on one broker. None without the right to read a broker's settings."""
-        return logs.topic_defaults(self.facts().settings) if self.facts().settings else {}
+        return topic_defaults(self.facts().settings) if self.facts().settings else {}
 
     def topic_defaults(self) -> tuple[dict[str, str], ...]:
         """Of each broker, the settings that a topic without overrides has there, of those that decide what it keeps and takes."""
-        return tuple(logs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
+        return tuple(topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
     def facts(self) -> BrokerFacts:
-        """The number of brokers that are up, and what one of them says about itself. Without the right to read its settings there are none."""
-        brokers = self._metadata().brokers
+        """The brokers that are up, and what one of them says about itself. Without the right to read its settings there are none."""
+        racks = self.racks()
 
         def ask() -> Any:
             # Supported, not finalized: an upgraded cluster may stay at an older finalized level, which hides the release.
@@ -63,12 +63,12 @@ class KafkaCluster(ClusterVerbs):
 
         level = self._clients.patiently("asking for the brokers' features", ask)
         try:
-            settings = self._broker_settings(min(brokers))
+            settings = self._broker_settings(min(racks))
         except Refused as error:
             if error.facts.get("code") != errors.CLUSTER_AUTHORIZATION_FAILED:
                 raise
             settings = {}
-        return BrokerFacts(brokers=len(brokers), settings=settings, metadata_level=level[1] if level else None)
+        return BrokerFacts(racks=racks, settings=settings, metadata_level=level[1] if level else None)
 
     def rights(self, topics: Collection[str], group_id: str) -> Rights:
         """Rights of the connection's user on these topics, this group, transactional ids that begin with its name, and the cluster."""

@@ -57,21 +57,6 @@ _SOURCES = {
     ConfigSource.STATIC_BROKER_CONFIG: SettingSource.STATIC_BROKER,
     ConfigSource.DEFAULT_CONFIG: SettingSource.DEFAULT,
 }
-# What a broker calls a setting of topics that it has a value of its own for.
-_BROKER_NAMES = {
-    "cleanup.policy": "log.cleanup.policy",
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "max.message.bytes": "message.max.bytes",
-    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
-    "message.timestamp.type": "log.message.timestamp.type",
-    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
-    "min.insync.replicas": "min.insync.replicas",
-    "retention.bytes": "log.retention.bytes",
-    "segment.bytes": "log.segment.bytes",
-}
-
-_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
 def at_time(timestamp: int) -> OffsetSpec:
@@ -303,24 +288,6 @@ def read_broker_settings(clients: Clients, broker: int) -> dict[str, str]:
     """The settings of one broker, secret ones left out. Raises the client's errors."""
     resource = ConfigResource(ResourceType.BROKER, str(broker))
     return _values(clients.librdkafka.describe_configs([resource], request_timeout=clients.timeout, broker=broker)[resource].result())
-
-
-def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
-    """Settings that a topic without overrides has on a broker with these settings, by the topic's names: which records it keeps and takes."""
-    times = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
-    rolls = (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))
-    # Of those in different units, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
-    retention = next((int(broker[name]) * factor for name, factor in times if name in broker), None)
-    roll = next((int(broker[name]) * factor for name, factor in rolls if name in broker), None)
-    named = {name: broker[theirs] for name, theirs in _BROKER_NAMES.items() if theirs in broker}
-    return {
-        "cleanup.policy": "delete",
-        "min.compaction.lag.ms": "0",
-        **named,
-        # A managed cluster may hide them: what is not told is not known, and not for ever.
-        **({} if retention is None else {"retention.ms": str(max(retention, -1))}),
-        **({} if roll is None else {"segment.ms": str(roll)}),
-    }
 
 
 def read_topic_setting(clients: Clients, topic: str, name: str) -> str:

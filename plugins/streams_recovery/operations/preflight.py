@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
+from streams_recovery.core.checks.catalogue import before_run
+from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.facts import TopicFacts
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
@@ -15,7 +18,7 @@ from streams_recovery.core.preflight.checks import inputs_there
 from streams_recovery.core.preflight.findings import (
     ApplicationFacts,
     PreflightFinding,
-    TopicFacts,
+    as_findings,
     blocking,
     refused,
     required,
@@ -42,15 +45,16 @@ from streams_recovery.core.repository.seal import NOT_SEALED
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.core.savepoint.topology import Declared
+from streams_recovery.core.savepoint.topology import Attribution, Declared
 from streams_recovery.core.words import command
 from streams_recovery.engine.master import kubernetes_settings, rpc_settings, spark_defaults
 from streams_recovery.kafka.application_logs import impatient_logs
 from streams_recovery.operations.bring_down import roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
-from streams_recovery.operations.discovery import attributions, internal_topics, other_groups
+from streams_recovery.operations.discovery import attributions, other_groups
 from streams_recovery.operations.ownership import refuse_stop
 from streams_recovery.operations.room import room_here, space_of_brokers
+from streams_recovery.operations.topic_facts import facts_of, topic_facts
 
 # The kind of what is found about the store.
 STORE = "store"
@@ -58,12 +62,13 @@ STORE = "store"
 
 def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
     """Findings that block or weaken a savepoint taken now. ``mode`` overrides the configured way of holding the application."""
-    known, probe, hidden = _known(recovery), _probe(recovery), _perhaps_hidden(recovery)
+    whose = attributions(recovery)
+    known, probe, hidden = _known(recovery, whose), _probe(recovery), _perhaps_hidden(recovery)
     rights = recovery.cluster.rights([*known, *hidden, probe], recovery.application_id)
     # One that may be seen and is in no list has been deleted just now.
     roles = known | {name: TopicRole.INPUT for name in hidden if not _readable(rights.topics[name])}
-    facts = _topic_facts(recovery, roles, _described(recovery, roles, rights))
-    shared = _shared(recovery)
+    facts = topic_facts(recovery, roles, _described(recovery, roles, rights), whose)
+    shared = _shared(recovery, whose)
     topics = [_in_use(recovery, name, role, facts.get(name)) for name, role in sorted(roles.items()) if not (shared and name == probe)]
     policy = recovery.config.backup.consistency
     stops = recovery.config.may_stop(mode or recovery.config.quiesce_mode)
@@ -74,14 +79,13 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *recovery.application.preflight(stops=stops),
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery, blocking=shared and probe in known)], rights),
-        *judge.before_backup(recovery.cluster.facts(), facts.values()),
+        *as_findings(before_run(Occasion.SAVEPOINT, facts_of(recovery, recovery.cluster.facts(), facts.values()))),
         *_strangers(recovery, rights, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
         *_hanging(recovery, facts.values()),
         *_guarantee(recovery, facts.values(), mode),
-        *_unattributed(recovery),
+        *_unattributed(recovery, whose),
         *_ahead(recovery),
         *judge.lost_with_cluster(recovery.application_id, declared),
-        *judge.outputs_empty(declared, facts.values()),
         *_unmatched(recovery, declared),
         *room_here(recovery, facts, [topic.name for topic in topics if topic.archived]),
         *(
@@ -114,12 +118,13 @@ def before_restore(
     hold records may be replaced, ``saving`` whether what is there must be saved first; inputs that are ``cut`` are made again.
     """
     images = _images(recovery, manifest) if manifest else {}
-    roles = {name: image.role for name, image in images.items()} if manifest else _known(recovery)
+    whose = attributions(recovery)
+    roles = {name: image.role for name, image in images.items()} if manifest else _known(recovery, whose)
     rights = recovery.cluster.rights(roles, recovery.application_id)
     described = _described(recovery, roles, rights)
-    facts = _topic_facts(recovery, roles, described)
+    facts = topic_facts(recovery, roles, described, whose)
     made = {name: image for name, image in images.items() if name in cut or _is_made(image, described.get(name), rights.topics[name])}
-    shared = _shared(recovery)
+    shared = _shared(recovery, whose)
     saves = saving and any(topic.role.internal for topic in facts.values())
     topics = [
         replace(
@@ -134,19 +139,32 @@ def before_restore(
         *_spark(recovery),
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery), shared=shared), rights),
         *_handed_over(recovery, manifest),
-        *_unattributed(recovery),
+        *_unattributed(recovery, whose),
         *(_hanging(recovery, facts.values()) if saves else ()),
         *judge.loses_unread(recovery.application_id, recovery.config.dialect),
         *_strangers(recovery, rights, refused=True),
     )
     if manifest is None:
         return lacking
-    application = _application_facts(recovery, rights)
     return (
         *lacking,
-        *judge.before_restore(recovery.cluster.facts(), manifest, made, facts.values(), application, replacing=replacing),
+        *_of_made(recovery, manifest, made, rights, facts.values(), replacing=replacing),
         *_written_again(recovery, images, described),
     )
+
+
+def _of_made(
+    recovery: RecoveryContext,
+    manifest: Manifest,
+    made: Mapping[str, TopicImage],
+    rights: Rights,
+    existing: Iterable[TopicFacts] = (),
+    *,
+    replacing: bool = False,
+) -> tuple[PreflightFinding, ...]:
+    brokers = recovery.cluster.facts()
+    facts = facts_of(recovery, brokers, [judge.to_be_made(name, image, brokers) for name, image in made.items()])
+    return judge.before_restore(facts, manifest, made, existing, _application_facts(recovery, rights), replacing=replacing)
 
 
 def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
@@ -183,10 +201,11 @@ def _unmatched(recovery: RecoveryContext, declared: Declared) -> tuple[Preflight
 
 
 def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...], tuple[str, ...]]:
-    """The application's topics that exist, with the settings in force; and the names of those that may not be described."""
-    roles = _configured(recovery) | _visible(recovery)
+    """The application's topics that exist, with the settings in force and their sizes; and the names of those that may not be described."""
+    whose = attributions(recovery)
+    roles = _configured(recovery) | _visible(recovery, whose)
     rights = recovery.cluster.rights(roles, recovery.application_id)
-    found = _topic_facts(recovery, roles, _described(recovery, roles, rights))
+    found = topic_facts(recovery, roles, _described(recovery, roles, rights), whose, sizes=True)
     return tuple(found.values()), tuple(name for name in sorted(roles) if not _readable(rights.topics[name]))
 
 
@@ -345,13 +364,13 @@ def required_for_topics(
     """
     rights = recovery.cluster.rights(made, recovery.application_id)
     topics = [TopicInUse(name=name, role=image.role, archived=False, compacted=False, made=True) for name, image in sorted(made.items())]
-    needs = restore_needs(recovery.application_id, topics, transactional=False, shared=_shared(recovery))
+    needs = restore_needs(recovery.application_id, topics, transactional=False, shared=_shared(recovery, attributions(recovery)))
     found = (
         *of_store(recovery),
         *(recovery.application.preflight(stops=False, wipes=True) if wipes else ()),
         *_spark(recovery),
         *missing([need for need in needs if in_place or need.kind is not ResourceKind.GROUP], rights),
-        *judge.before_restore(recovery.cluster.facts(), manifest, made, (), _application_facts(recovery, rights)),
+        *_of_made(recovery, manifest, made, rights),
     )
     about = [finding for finding in found if in_place or finding.kind != "group-trap"]
     return required(about, f"a restore of single topics of {recovery.application_id}")
@@ -362,9 +381,9 @@ def _probe(recovery: RecoveryContext) -> str:
     return f"{recovery.application_id}-preflight-changelog"
 
 
-def _known(recovery: RecoveryContext) -> dict[str, TopicRole]:
+def _known(recovery: RecoveryContext, whose: Mapping[str, Attribution]) -> dict[str, TopicRole]:
     """The topics that are configured or visible. Where state is to be saved and no changelog is among them, the probe stands for it."""
-    found = _configured(recovery) | _visible(recovery)
+    found = _configured(recovery) | _visible(recovery, whose)
     seen = TopicRole.CHANGELOG in found.values() or recovery.config.backup.profile is not Profile.FULL
     return found if seen else {**found, _probe(recovery): TopicRole.CHANGELOG}
 
@@ -382,15 +401,14 @@ def _configured(recovery: RecoveryContext) -> dict[str, TopicRole]:
     return {**dict.fromkeys(recovery.config.changelogs.values(), TopicRole.CHANGELOG), **recovery.topics.declared}
 
 
-def _visible(recovery: RecoveryContext) -> dict[str, TopicRole]:
-    """Internal topics that the connection's user may see."""
-    roles = ((name, recovery.config.internal_role(name)) for name in internal_topics(recovery))
+def _visible(recovery: RecoveryContext, whose: Mapping[str, Attribution]) -> dict[str, TopicRole]:
+    """Internal topics that the connection's user may see, the application's own and unattributed ones."""
+    roles = ((name, recovery.config.internal_role(name)) for name, found in whose.items() if found.claim is None)
     return {name: role for name, role in roles if role is not None}
 
 
-def _unattributed(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
-    found = attributions(recovery).items()
-    return judge.unattributed(recovery.application_id, [name for name, one in found if one.evidence is None and one.claim is None])
+def _unattributed(recovery: RecoveryContext, whose: Mapping[str, Attribution]) -> tuple[PreflightFinding, ...]:
+    return judge.unattributed(recovery.application_id, [name for name, one in whose.items() if one.evidence is None and one.claim is None])
 
 
 def _described(recovery: RecoveryContext, roles: Mapping[str, TopicRole], rights: Rights) -> dict[str, TopicDescription]:
@@ -398,28 +416,12 @@ def _described(recovery: RecoveryContext, roles: Mapping[str, TopicRole], rights
     return recovery.cluster.describe_topics([name for name in roles if _readable(rights.topics[name])])
 
 
-def _topic_facts(
-    recovery: RecoveryContext, roles: Mapping[str, TopicRole], described: Mapping[str, TopicDescription]
-) -> dict[str, TopicFacts]:
-    settings = recovery.cluster.settings(described)
-    return {
-        name: TopicFacts(
-            name=name,
-            role=roles[name],
-            partitions=found.partitions,
-            replication_factor=found.replication_factor,
-            settings=settings[name],
-        )
-        for name, found in described.items()
-    }
-
-
 def _readable(answer: Answer) -> bool:
     return answer is None or {DESCRIBE, DESCRIBE_CONFIGS} <= answer
 
 
 def _in_use(recovery: RecoveryContext, name: str, role: TopicRole, facts: TopicFacts | None) -> TopicInUse:
-    compacted = role is TopicRole.CHANGELOG if facts is None else "compact" in facts.settings.get("cleanup.policy", "")
+    compacted = role is TopicRole.CHANGELOG if facts is None else facts.compacted
     archived = recovery.config.declared(recovery.config.backup.profile).archives(name, role)
     return TopicInUse(name=name, role=role, archived=archived, compacted=compacted)
 
@@ -430,12 +432,10 @@ def _perhaps_compacted(name: str) -> RequiredAcl:
     return RequiredAcl(kind=ResourceKind.TOPIC, name=name, operations=operations, why=why, advised=name, blocking=False)
 
 
-def _shared(recovery: RecoveryContext) -> bool:
+def _shared(recovery: RecoveryContext, whose: Mapping[str, Attribution]) -> bool:
     """True where another application's id begins like this one's, as far as this user sees groups: its topics begin so too."""
     begun = f"{recovery.application_id}-"
-    return any(group.startswith(begun) for group in other_groups(recovery)) or any(
-        one.claim is not None for one in attributions(recovery).values()
-    )
+    return any(group.startswith(begun) for group in other_groups(recovery)) or any(one.claim is not None for one in whose.values())
 
 
 def _see_all(recovery: RecoveryContext, *, blocking: bool) -> RequiredAcl:

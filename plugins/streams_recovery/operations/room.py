@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from tempfile import gettempdir
 
+from streams_recovery.core.checks.facts import TopicFacts
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.checks import bytes_to_make, space_there
-from streams_recovery.core.preflight.findings import PreflightFinding, TopicFacts, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, warning
 from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.engine.master import spark_defaults
@@ -40,7 +41,7 @@ def room_here(recovery: RecoveryContext, facts: Mapping[str, TopicFacts], archiv
         except RecoveryError:
             # Without the right to ask nothing is known.
             disks = ()
-        needed = sum(size // facts[name].replication_factor for disk in disks for name, size in disk.topics.items())
+        needed = sum(size // max(1, facts[name].copies) for disk in disks for name, size in disk.topics.items())
         found += judge.room_for_copy(needed, free, first=not recovery.savepoints.ids())
     return (*found, *_spark_room(recovery))
 

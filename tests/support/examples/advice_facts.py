@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from streams_recovery.core.checks.facts import AdviceFacts, BrokerFacts, TopicFacts
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
 from streams_recovery.core.remedies.remedy import KafkaTools
-from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
 
 _ALL = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 _REPLICAS = ((1, 2, 3), (2, 3, 1), (3, 1, 2))
-CHANGELOG = AdviceTopic(
+CHANGELOG = TopicFacts(
     name="orders-totals-changelog",
     role=TopicRole.CHANGELOG,
     archived=True,
@@ -24,7 +24,7 @@ CHANGELOG = AdviceTopic(
     held=False,
     attributed=True,
 )
-REPARTITION = AdviceTopic(
+REPARTITION = TopicFacts(
     name="orders-by-item-repartition",
     role=TopicRole.REPARTITION,
     archived=True,
@@ -36,7 +36,7 @@ REPARTITION = AdviceTopic(
     held=False,
     attributed=True,
 )
-INPUT = AdviceTopic(
+INPUT = TopicFacts(
     name="orders",
     role=TopicRole.INPUT,
     archived=False,
@@ -53,13 +53,17 @@ GOOD = AdviceFacts(
     tools=KafkaTools("broker-1:9092", secured=True),
     topics=(CHANGELOG, REPARTITION, INPUT),
     unreadable=(),
-    racks={1: None, 2: None, 3: None},
-    broker={
-        "auto.create.topics.enable": "false",
-        "offsets.retention.minutes": "10080",
-        "log.cleaner.enable": "true",
-        "transaction.max.timeout.ms": "900000",
-    },
+    brokers=BrokerFacts(
+        racks={1: None, 2: None, 3: None},
+        settings={
+            "auto.create.topics.enable": "false",
+            "offsets.retention.minutes": "10080",
+            "log.cleaner.enable": "true",
+            "transaction.max.timeout.ms": "900000",
+        },
+        metadata_level=30,
+    ),
+    survives=False,
     interval_seconds=3600.0,
     down_seconds=None,
     guarantee=Guarantee.EXACTLY_ONCE_V2,
@@ -75,7 +79,7 @@ GOOD = AdviceFacts(
 )
 
 
-def with_topic(topic: AdviceTopic, *, offsets: tuple[int, ...] | None = None, replicas: int | None = None, **settings: str) -> AdviceFacts:
+def with_topic(topic: TopicFacts, *, offsets: tuple[int, ...] | None = None, replicas: int | None = None, **settings: str) -> AdviceFacts:
     """``GOOD`` with ``topic`` changed in this. Settings have underscores for dots."""
     changed = replace(
         topic,
@@ -89,3 +93,9 @@ def with_topic(topic: AdviceTopic, *, offsets: tuple[int, ...] | None = None, re
 def with_facts(**facts: Any) -> AdviceFacts:
     """``GOOD`` with other facts."""
     return replace(GOOD, **facts)
+
+
+def with_broker(**settings: str) -> AdviceFacts:
+    """``GOOD`` with other settings of the brokers. They have underscores for dots."""
+    changed = {name.replace("_", "."): value for name, value in settings.items()}
+    return replace(GOOD, brokers=replace(GOOD.brokers, settings=dict(GOOD.brokers.settings) | changed))

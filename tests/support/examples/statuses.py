@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.restore.estimate import Estimate
@@ -14,7 +15,6 @@ from streams_recovery.core.status.report import (
     RunKind,
     RunSummary,
     SavepointSummary,
-    Severity,
     StatusFinding,
     StatusReport,
     TopicStatus,

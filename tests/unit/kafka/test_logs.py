@@ -10,8 +10,9 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 
 from streams_recovery.core.errors import NotFound, PermanentError, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.topic_settings import topic_defaults
 from streams_recovery.kafka import logs
-from streams_recovery.kafka.logs import LogDir, directories_of, topic_defaults
+from streams_recovery.kafka.logs import LogDir, directories_of
 from tests.support.kafka.scripted_clients import Script, ScriptedClients, offsets, refusal
 
 TPS = [TopicPartition("t", number) for number in range(3)]

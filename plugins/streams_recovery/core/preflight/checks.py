@@ -1,5 +1,5 @@
-"""Checks what is unsafe or impossible on a cluster before a savepoint, a restore or a failover: settings and replicas of topics, the group and its members,
-outputs, inputs and disk space. They report everything at once. Pure.
+"""What is unsafe or impossible before a savepoint, a restore or a failover, beside what the checks of ``core.checks`` find: the group and its members, outputs,
+inputs and disk space. All of it is reported at once. Pure.
 """
 
 from __future__ import annotations
@@ -7,22 +7,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.application_kind import Dialect
+from streams_recovery.core.checks.catalogue import before_run
+from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.facts import BrokerFacts, Facts, TopicFacts
 from streams_recovery.core.group_members import Roll
-from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import StoreKind, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.preflight.findings import (
-    AUTO_CREATE,
-    BROKER_DEFAULTS,
-    CLEANUP,
-    LOG_APPEND,
-    MIN_IN_SYNC,
-    TIMESTAMP_TYPE,
-    UNCLEAN,
     ApplicationFacts,
-    BrokerFacts,
     PreflightFinding,
     PreflightSeverity,
-    TopicFacts,
+    as_findings,
     blocking_finding,
     warning,
 )
@@ -44,20 +39,10 @@ from streams_recovery.core.remedies.savepoints import (
     attribute,
     choose_hold,
     correct_pattern,
-    include_output,
     make_room_for_copy,
     make_room_for_spark,
     own_guarantee,
     survive_cluster_loss,
-)
-from streams_recovery.core.remedies.topics import (
-    elect_cleanly_there,
-    fit_brokers,
-    fit_in_sync,
-    keep_times,
-    more_replicas,
-    safer_writes,
-    stop_auto_create,
 )
 from streams_recovery.core.remedies.transactions import HangingTransaction, abort
 from streams_recovery.core.repository.layout import Layout
@@ -66,6 +51,7 @@ from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
 from streams_recovery.core.savepoint.cut import works_at_least_once
 from streams_recovery.core.savepoint.topology import Declared
+from streams_recovery.core.topic_settings import topic_defaults
 from streams_recovery.core.words import first_names, size
 
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
@@ -79,19 +65,8 @@ _SPARK_ROOM = 1 << 30
 _SQUEEZED = 10
 
 
-def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
-    """Findings before a savepoint of these topics. Only the internal topics and the inputs are needed."""
-    internal = [topic for topic in topics if topic.role.internal]
-    settings = {topic.name: topic.settings for topic in internal}
-    replicas = {topic.name: topic.replication_factor for topic in internal}
-    return (
-        *_weak_topics(cluster, replicas, settings, made=False),
-        *_replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}, made=False),
-    )
-
-
 def before_restore(
-    cluster: BrokerFacts,
+    facts: Facts,
     manifest: Manifest,
     made: Mapping[str, TopicImage],
     existing: Iterable[TopicFacts],
@@ -99,19 +74,32 @@ def before_restore(
     *,
     replacing: bool = False,
 ) -> tuple[PreflightFinding, ...]:
-    """Findings before a restore of ``manifest``. ``made`` are the topics that it creates, by their new names. ``existing`` are those of them that
-    already exist. ``replacing``: existing topics may be replaced.
+    """Findings before a restore of ``manifest``. ``made`` are the topics that it creates, by their new names, and those of ``facts``. ``existing`` are those of
+    them that already exist. ``replacing``: existing topics may be replaced.
     """
-    settings = {name: _created_settings(cluster, image) for name, image in made.items()}
-    replicas = {name: image.replication_factor for name, image in made.items()}
     severity = PreflightSeverity.WARNING if replacing else PreflightSeverity.BLOCKING
     return (
         *_partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
-        *_too_few_brokers(cluster, replicas),
-        *_too_few_replicas(cluster, made, settings),
-        *_group_trap(cluster, manifest, application),
-        *_weak_topics(cluster, replicas, settings, made=True),
-        *_replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}, made=True),
+        *as_findings(before_run(Occasion.RESTORE, facts)),
+        *_group_trap(facts.brokers, manifest, application),
+    )
+
+
+def to_be_made(name: str, image: TopicImage, brokers: BrokerFacts) -> TopicFacts:
+    """A topic as a restore makes it, with the settings that it gets there."""
+    defaults = topic_defaults(brokers.settings) if brokers.settings else {}
+    return TopicFacts(
+        name=name,
+        role=image.role,
+        store=image.store or StoreKind.UNKNOWN,
+        held=False,
+        attributed=True,
+        # Which brokers get them, the cluster decides.
+        replicas=(tuple(range(image.replication_factor)),) * len(image.partitions),
+        settings=defaults | restored_overrides(image, TargetSettings(defaults=defaults)),
+        overrides=frozenset(image.config),
+        archived=image.archived,
+        offsets=(),
     )
 
 
@@ -166,19 +154,6 @@ def unmatched(declared: Declared, committed: Collection[str]) -> tuple[Preflight
         return ()
     text = f"topics.include has {first_names(idle)}, and no input, output or global of the application is called so: nothing is archived for it"
     return (warning("include", text, correct_pattern()),)
-
-
-def outputs_empty(declared: Declared, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
-    """A warning for compacted outputs whose records no savepoint has, if savepoints are to survive the loss of the cluster: others may read them as tables."""
-    unsaved = [
-        topic.name
-        for topic in topics
-        if topic.role is TopicRole.OUTPUT and "compact" in topic.settings.get(CLEANUP, "") and not declared.archives(topic.name, topic.role)
-    ]
-    if not unsaved or not declared.all_read:
-        return ()
-    text = f"the loss of the cluster empties {first_names(unsaved)}: compacted outputs whose records are not in savepoints"
-    return (warning("outputs-empty", text, include_output()),)
 
 
 def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFinding, ...]:
@@ -325,73 +300,8 @@ def _partitions(
     ]
 
 
-def _too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
-    """Topics that need more replicas than there are running brokers."""
-    wanted = max(replicas.values(), default=0)
-    if wanted <= cluster.brokers:
-        return []
-    names = [name for name, factor in replicas.items() if factor > cluster.brokers]
-    text = f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up"
-    return [blocking_finding("replication", text, fit_brokers(wanted=wanted, brokers=cluster.brokers))]
-
-
-def _too_few_replicas(
-    cluster: BrokerFacts, made: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]
-) -> list[PreflightFinding]:
-    """Topics that ask for more in-sync replicas than they have. Brokers ask for no more than there are, from 3.7 on, so each of these has to be up."""
-    needs = {name: (_number(settings[name], MIN_IN_SYNC, 1), image.replication_factor) for name, image in made.items()}
-    lacking = {name: need for name, need in needs.items() if need[0] > need[1]}
-    own = {name: need for name, need in lacking.items() if MIN_IN_SYNC in made[name].config}
-    by_brokers = {name: need for name, need in lacking.items() if name not in own}
-    return [
-        warning(
-            "min-insync",
-            f"{first_names(some)} would ask for more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing can be written while one broker is down",
-            fit_in_sync(some, own=some is own, brokers=cluster.brokers),
-        )
-        for some in (own, by_brokers)
-        if some
-    ]
-
-
-def _weak_topics(
-    cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]], *, made: bool
-) -> list[PreflightFinding]:
-    """Settings that can lose acknowledged records of these topics, or create wrong topics. ``made``: a restore creates the topics."""
-    single = [name for name, factor in replicas.items() if factor == 1 and cluster.brokers > 1]
-    unclean = [name for name in replicas if settings[name].get(UNCLEAN) == "true"]
-    checks = [
-        (single, "has one replica: its state is lost with one disk", more_replicas(brokers=cluster.brokers, made=made)),
-        (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", elect_cleanly_there()),
-    ]
-    for copies in sorted(set(replicas.values())):
-        thin = [name for name, factor in replicas.items() if factor == copies and _number(settings[name], MIN_IN_SYNC, 2) == 1]
-        remedy = safer_writes(thin, copies=copies, brokers=cluster.brokers)
-        if remedy is not None:
-            checks.append((thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", remedy))
-    found = [warning("durability", f"{first_names(names)} {what}", remedy) for names, what, remedy in checks if names]
-    if cluster.settings.get(AUTO_CREATE) == "true":
-        found.append(
-            warning(
-                AUTO_CREATE,
-                "the brokers create topics on first use: a client that comes too early makes one with the wrong partitions and settings",
-                stop_auto_create(),
-            )
-        )
-    return found
-
-
-def _replaced_times(changelogs: Mapping[str, Mapping[str, str]], *, made: bool) -> list[PreflightFinding]:
-    """Changelogs in which the broker replaces the times of what the application writes. ``made``: a restore makes them, and keeps the times of its records."""
-    names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
-    if not names:
-        return []
-    what = f"{first_names(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
-    return [warning("timestamps", what, keep_times(made=made))]
-
-
-def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
-    found = brokers_with_group_trap(cluster.metadata_level)
+def _group_trap(brokers: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
+    found = brokers_with_group_trap(brokers.metadata_level)
     if manifest.group_type != "streams" or application.group_kind == "streams" or found is None:
         return []
     severity, which = found
@@ -423,13 +333,3 @@ def not_exactly_once(changelogs: Collection[TopicPartition], *, refused: bool) -
         return ()
     text = f"{works_at_least_once(changelogs)}, so a savepoint that pauses it or leaves it running is not exact"
     return ((blocking_finding if refused else warning)("guarantee", text, own_guarantee()),)
-
-
-def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:
-    defaults = {name: cluster.settings[setting] for name, setting in BROKER_DEFAULTS.items() if setting in cluster.settings}
-    return defaults | restored_overrides(topic, TargetSettings(defaults=defaults))
-
-
-def _number(settings: Mapping[str, str], name: str, default: int) -> int:
-    text = settings.get(name, "")
-    return int(text) if text.isdecimal() else default

@@ -1,31 +1,15 @@
-"""Findings of a preflight check, and the facts that it has read: the cluster, its topics and the application."""
+"""Findings before a run: what blocks it, and what a person should know."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from streams_recovery.core.checks.check import CheckPlace, Found, Severity
 from streams_recovery.core.errors import RecoveryError, Refused
-from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.remedies.remedy import Remedy, as_refused
-
-MIN_IN_SYNC, UNCLEAN, TIMESTAMP_TYPE, MAX_MESSAGE = (
-    "min.insync.replicas",
-    "unclean.leader.election.enable",
-    "message.timestamp.type",
-    "max.message.bytes",
-)
-CLEANUP = "cleanup.policy"
-AUTO_CREATE = "auto.create.topics.enable"
-# The broker setting that applies to a topic without an override.
-BROKER_DEFAULTS = {
-    MIN_IN_SYNC: MIN_IN_SYNC,
-    UNCLEAN: UNCLEAN,
-    TIMESTAMP_TYPE: "log.message.timestamp.type",
-    MAX_MESSAGE: "message.max.bytes",
-}
-LOG_APPEND = "LogAppendTime"
+from streams_recovery.core.words import first_names
 
 
 class PreflightSeverity(enum.StrEnum):
@@ -101,36 +85,32 @@ def blocking_finding(kind: str, text: str, remedy: Remedy) -> PreflightFinding:
     return PreflightFinding(severity=PreflightSeverity.BLOCKING, kind=kind, text=text, remedy=remedy)
 
 
+def as_findings(answers: Iterable[tuple[CheckPlace, Found]]) -> tuple[PreflightFinding, ...]:
+    """Answers of checks as findings, one for all topics of which the same is said. What is only ``info`` is left out."""
+    found: dict[tuple[str, Severity, str, Remedy | None], list[str]] = {}
+    for place, one in answers:
+        if one.severity is not Severity.INFO:
+            found.setdefault((place.kind, one.severity, one.text, one.remedy), []).append(one.topic)
+    return tuple(_one(*said, topics) for said, topics in found.items())
+
+
+def _one(kind: str, severity: Severity, text: str, remedy: Remedy | None, topics: list[str]) -> PreflightFinding:
+    if remedy is None:
+        raise ValueError(f"a check that is asked before a run must say what to do: {kind}")
+    text = f"{first_names(topics)} {text}" if any(topics) else text
+    if remedy.commands:
+        text = f"{text}. {remedy.sentence}"
+    return (blocking_finding if severity is Severity.CRITICAL else warning)(kind, text, remedy)
+
+
 def refused(kind: str, error: RecoveryError) -> PreflightFinding:
     """A finding that blocks, of what was asked as the run would ask it."""
     return blocking_finding(kind, error.reason, as_refused(error.next_step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFacts:
-    """``brokers`` counts running brokers. ``settings`` are broker settings, empty if they cannot be read. ``metadata_level`` is the highest level of
-    ``metadata.version`` that the broker supports, which shows its release; None if the broker does not report it.
-    """
-
-    brokers: int
-    settings: Mapping[str, str]
-    metadata_level: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFacts:
-    """An existing topic. ``settings`` are the effective settings, including defaults; empty if they cannot be read."""
-
-    name: str
-    role: TopicRole
-    partitions: int
-    replication_factor: int
-    settings: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFacts:
-    """``application_id`` is that of the target. ``group_kind`` is as in ``GroupDescription``."""
+    """``application_id`` is that of the target, and ``group_kind`` the kind of its group as it is now."""
 
     application_id: str
     group_kind: str

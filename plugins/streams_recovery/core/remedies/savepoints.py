@@ -22,7 +22,8 @@ CORRECT_PATTERN: Final = RemedyKind(
     id="savepoint-include", condition="A pattern of topics.include fits no input, output or global topic of the application."
 )
 INCLUDE_OUTPUT: Final = RemedyKind(
-    id="savepoint-output", condition="A compacted output is not in savepoints, which are to survive the loss of the cluster."
+    id="savepoint-output",
+    condition="A compacted output is not in savepoints, and who reads it as a table needs its keys after the loss of the cluster.",
 )
 KEEP_OUTPUT: Final = RemedyKind(
     id="savepoint-output-emptied",
@@ -75,7 +76,7 @@ def correct_pattern() -> Remedy:
 def include_output() -> Remedy:
     """An output that others may read as a table."""
     return Remedy(
-        kind=INCLUDE_OUTPUT, text="name them in topics.include, unless nobody needs a key that the application does not write again"
+        kind=INCLUDE_OUTPUT, text="name it in topics.include, unless nobody needs a key that the application does not write again"
     )
 
 

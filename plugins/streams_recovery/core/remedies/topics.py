@@ -14,7 +14,7 @@ from typing import Final
 
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
-from streams_recovery.core.words import first_names, shell, span
+from streams_recovery.core.words import shell, span
 
 IN_SYNC, POLICY, LAG, UNCLEAN = "min.insync.replicas", "cleanup.policy", "min.compaction.lag.ms", "unclean.leader.election.enable"
 REPLICAS: Final = 3
@@ -197,28 +197,28 @@ def write_safely(tools: KafkaTools, topic: TopicAtHand, *, needed: int, racks: M
     it, or where there will be more. ``racks`` has every broker that is up.
     """
     copies, wanted = topic.copies, min(REPLICAS, len(racks))
-    if needed <= copies or wanted <= copies:
+    if wanted <= copies or needed <= copies >= REPLICAS:
         value = in_sync_of(copies)
         return _changed(tools, topic, Remedy(kind=WRITTEN_SAFELY, text=f"set {IN_SYNC}={value}"), (IN_SYNC, str(value)))
     value = in_sync_of(wanted)
     more = add_replicas(tools, topic, racks=racks)
-    if needed <= value:
+    if copies < needed <= value:
         return replace(more, text=f"do not lower {IN_SYNC}, {more.text}")
-    first = _changed(tools, topic, Remedy(kind=WRITTEN_SAFELY, text=""), (IN_SYNC, str(value)))
-    if not first.commands:
-        return first
-    return replace(more, text=f"set {IN_SYNC}={value}, then {more.text}", commands=(*first.commands, *more.commands))
+    setting = _changed(tools, topic, Remedy(kind=WRITTEN_SAFELY, text=""), (IN_SYNC, str(value)))
+    if not setting.commands:
+        return setting
+    if needed <= copies:
+        # Asked for before there are three, one broker that is down would stop every write.
+        commands = (*more.commands, *setting.commands) if more.commands else ()
+        return replace(more, text=f"{more.text}. Once all have them, set {IN_SYNC}={value}", commands=commands)
+    return replace(more, text=f"set {IN_SYNC}={value}, then {more.text}", commands=(*setting.commands, *more.commands))
 
 
-def safer_writes(names: Sequence[str], *, copies: int, brokers: int) -> Remedy | None:
-    """Topics that count a record as written with one replica, and have ``copies``. None where nothing better can be had: with two replicas and no third broker
-    a second one in sync would stop every write while a broker is down.
-    """
+def safer_writes(*, copies: int) -> Remedy:
+    """Topics that count a record as written with one replica, and have ``copies`` of more that are possible, two at least."""
     if copies >= REPLICAS:
-        return Remedy(kind=WRITTEN_SAFELY, text=f"set {IN_SYNC}={in_sync_of(copies)} on {first_names(names)}")
-    if copies == REPLICAS - 1 and brokers >= REPLICAS:
-        return Remedy(kind=WRITTEN_SAFELY, text=f"give {first_names(names)} a third replica first, then set {IN_SYNC}=2")
-    return None
+        return Remedy(kind=WRITTEN_SAFELY, text=f"set {IN_SYNC}={in_sync_of(copies)} on these topics")
+    return Remedy(kind=WRITTEN_SAFELY, text=f"give these topics a third replica first, then set {IN_SYNC}=2")
 
 
 def more_replicas(*, brokers: int, made: bool) -> Remedy:
@@ -293,20 +293,15 @@ def fit_brokers(*, wanted: int, brokers: int) -> Remedy:
     return Remedy(kind=FEWER_REPLICAS, text=text)
 
 
-def fit_in_sync(needs: Mapping[str, tuple[int, int]], *, own: bool, brokers: int) -> Remedy:
-    """A restore of topics, by name with the replicas in sync that they need and the replicas that they get. ``own``: the saved topics themselves have the
-    setting, so the brokers' does not count.
+def fit_in_sync(*, needed: int, copies: int, own: bool, brokers: int) -> Remedy:
+    """A restore of topics that need so many replicas in sync, and get so many ``copies``. ``own``: the saved topics themselves have the setting, so the
+    brokers' does not count.
     """
-    needed, copies = max(need for need, _ in needs.values()), min(has for _, has in needs.values())
-    up = f"bring up {needed - brokers} more brokers, and " if needed > brokers else ""
-    more = f"{up}let the restore make {needed} replicas (restore.replication_factor: {needed})"
+    up, made = f"bring up {needed - brokers} more brokers, and " if needed > brokers else "", max(needed, min(REPLICAS, brokers))
+    text = f"{up}let the restore make {made} replicas (restore.replication_factor: {made}), or set {IN_SYNC}={in_sync_of(copies)} on the topics afterwards"
     if own:
-        text = (
-            f"{more}, or set {IN_SYNC}={in_sync_of(copies)} on the topics afterwards: the savepoint itself has that setting of {first_names(needs)}, so a "
-            "change of the brokers' does not help"
-        )
-        return Remedy(kind=LESS_IN_SYNC, text=text)
-    return Remedy(kind=LESS_IN_SYNC, text=f"{more}, or set {IN_SYNC}={in_sync_of(copies)} on the topics afterwards")
+        text += ": the savepoint itself has that setting of them, so a change of the brokers' does not help"
+    return Remedy(kind=LESS_IN_SYNC, text=text)
 
 
 def save_again(tp: TopicPartition) -> Remedy:
@@ -371,7 +366,6 @@ def examples() -> tuple[Remedy, ...]:
     windows, unknown = replace(changelog, store=StoreKind.WINDOW), replace(changelog, store=StoreKind.UNKNOWN)
     read = replace(unknown, name="orders", role=TopicRole.INPUT, replicas=((1, 2, 3),))
     sooner = compact_sooner(tools, unknown, owners=True), compact_sooner(tools, changelog, owners=True)
-    thin = safer_writes(["orders-totals-changelog"], copies=2, brokers=3)
     return (
         set_policy(tools, changelog),
         set_policy(tools, windows),
@@ -392,12 +386,12 @@ def examples() -> tuple[Remedy, ...]:
         write_safely(tools, read, needed=1, racks=racks),
         more_replicas(brokers=3, made=True),
         more_replicas(brokers=3, made=False),
-        *((thin,) if thin is not None else ()),
+        *(safer_writes(copies=copies) for copies in (2, 3)),
         write_safely(tools, changelog, needed=2, racks=racks),
+        write_safely(tools, replace(changelog, replicas=((1, 2), (2, 3))), needed=1, racks=racks),
         add_replicas(tools, replace(read, replicas=((1,),)), racks=racks),
         fit_brokers(wanted=3, brokers=2),
-        fit_in_sync({"orders-totals-changelog": (3, 2)}, own=True, brokers=3),
-        fit_in_sync({"orders-totals-changelog": (3, 2)}, own=False, brokers=3),
+        *(fit_in_sync(needed=3, copies=2, own=own, brokers=3) for own in (True, False)),
         save_again(TopicPartition("orders", 0)),
         strange_header("orders", changelog=False),
         strange_header("orders-totals-changelog", changelog=True),

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.checks.check import Severity
+from streams_recovery.core.status.report import StatusFinding
 
 # Seconds after which a run that was to tell something counts as dead.
 CLAIM_SECONDS: Final = 600.0

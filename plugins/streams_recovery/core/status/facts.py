@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from streams_recovery.core.checks.catalogue import as_advice
+from streams_recovery.core.checks.check import Severity
+from streams_recovery.core.checks.facts import AdviceFacts
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.transactions import HangingTransaction
@@ -27,7 +30,6 @@ from streams_recovery.core.status.report import (
     HistoryPoint,
     Part,
     SavepointSummary,
-    Severity,
     SitesStatus,
     StatusFinding,
     TopicStatus,
@@ -406,6 +408,11 @@ def judge(
             found += new
             found += [one for one in earlier if one.kind in rule.kinds and one.cause not in causes and rule.stays(observed, one)]
     return tuple(sorted(found, key=lambda one: (one.severity.rank, one.kind, one.subject)))
+
+
+def advise(facts: AdviceFacts) -> tuple[StatusFinding, ...]:
+    """All advice, the worst first."""
+    return tuple(sorted((StatusFinding.of(place, found) for place, found in as_advice(facts)), key=lambda one: one.severity.rank))
 
 
 def health(findings: Iterable[StatusFinding], parts: Iterable[int | None]) -> Health:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core import codec
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
@@ -21,7 +22,6 @@ from streams_recovery.core.status.report import (
     ArchiveStatus,
     Health,
     RunKind,
-    Severity,
     SitesStatus,
     StatusFinding,
     StatusReport,

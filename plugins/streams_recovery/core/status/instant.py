@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
 from streams_recovery.core.status.look import InputAmount, Positions
-from streams_recovery.core.status.report import RunKind, SavepointSummary, Severity, StatusReport
+from streams_recovery.core.status.report import RunKind, SavepointSummary, StatusReport
 from streams_recovery.core.words import moment as moment_text
 
 # Seconds a record of input takes, as in ``core.restore.estimate``.

@@ -13,6 +13,7 @@ from typing import Final
 
 from streams_recovery.core.archive.log import Archive, Extended
 from streams_recovery.core.archive.tick import is_at_work
+from streams_recovery.core.checks.check import CheckPlace, Found, Occasion, Severity
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import SavepointFacts
@@ -48,21 +49,6 @@ class ArchiveStatus:
     elsewhere: str = ""
 
 
-class Severity(enum.StrEnum):
-    """``critical``: a recovery is impossible, or state is being lost. ``warning``: it soon will be, or an objective is missed. ``info``: slower or
-    weaker than it could be.
-    """
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    INFO = "info"
-
-    @property
-    def rank(self) -> int:
-        """The place in this order, 0 for the worst."""
-        return list(Severity).index(self)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFinding:
     """One finding. ``kind`` is a word that scripts compare, and names its section in docs/runbooks or docs/alerts.md. ``subject`` is what it is about, such
@@ -78,6 +64,24 @@ class StatusFinding:
     remedies: tuple[str, ...]
     runbook: str
     numbers: dict[str, float]
+
+    @staticmethod
+    def of(place: CheckPlace, found: Found) -> StatusFinding:
+        """The answer of a check as a finding of the monitor, or as advice, with what to do behind it."""
+        advised = place.asked is Occasion.ADVICE
+        words = [f"{found.topic} {found.text}" if found.topic else found.text]
+        if found.remedy is not None and found.remedy.text:
+            words.append(found.remedy.sentence)
+        text = ". ".join(words)
+        return StatusFinding(
+            kind=place.kind,
+            severity=found.severity,
+            subject=found.topic or found.subject,
+            text=f"{text[:1].upper() if not found.topic else text[:1]}{text[1:]}." if advised else text,
+            remedies=() if found.remedy is None else found.remedy.commands,
+            runbook=f"{'advisor' if advised else 'alerts'}.md#{place.kind}",
+            numbers=dict(found.numbers),
+        )
 
     @property
     def cause(self) -> str:

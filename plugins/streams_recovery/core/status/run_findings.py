@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.status.facts import finding
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.status.report import StatusFinding
 
 RUN_FAILED: Final = "run-failed"
 BROKEN: Final = "configuration-broken"

@@ -11,19 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.config.monitor import longest_pause
+from streams_recovery.core.checks.facts import AdviceFacts
 from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.kafka_types import QuiesceMode, StoreKind, TopicPartition, TopicRole
-from streams_recovery.core.names import store_kind, store_name
-from streams_recovery.core.preflight.findings import TopicFacts
+from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.status import alerts as alerting
-from streams_recovery.core.status.advice import advise
-from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
 from streams_recovery.core.status.alerts import Alert, AlertPolicy, AlertsEntry, News
+from streams_recovery.core.status.facts import advise
 from streams_recovery.core.status.report import StatusFinding
-from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import attributions
 from streams_recovery.operations.preflight import topics_as_they_are
 from streams_recovery.storage.append_log import AppendLog
 
@@ -127,16 +123,15 @@ def advice(recovery: RecoveryContext) -> tuple[StatusFinding, ...]:
 
 def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
     """The facts that the rules of advice need."""
-    config, cluster = recovery.config, recovery.cluster.facts()
-    topics, unreadable = topics_as_they_are(recovery)
+    config, (topics, unreadable) = recovery.config, topics_as_they_are(recovery)
     own, instances = config.application, config.runs.process.instances if config.runs.kind == "process" and config.runs.process else ()
     return AdviceFacts(
-        application_id=recovery.application_id,
         tools=recovery.connection.tools,
-        topics=_with_sizes(recovery, topics),
+        application_id=recovery.application_id,
+        topics=topics,
+        brokers=recovery.cluster.facts(),
+        survives=config.backup.survive_cluster_loss,
         unreadable=unreadable,
-        racks=recovery.cluster.racks(),
-        broker=cluster.settings,
         interval_seconds=longest_pause(config.backup.schedule),
         down_seconds=longest_pause(config.run.schedule),
         guarantee=own.guarantee,
@@ -156,36 +151,3 @@ def _group_kind(recovery: RecoveryContext) -> str:
     """The kind of the application's group: as it is, or as it will be."""
     found = recovery.groups.describe(recovery.application_id).kind
     return found if found != "absent" else recovery.config.application.streams_config.get("group.protocol", "classic")
-
-
-def _with_sizes(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[AdviceTopic, ...]:
-    found = list(topics)
-    of_topic = {topic.name: [TopicPartition(topic.name, number) for number in range(topic.partitions)] for topic in found}
-    partitions = [tp for several in of_topic.values() for tp in several]
-    starts = recovery.cluster.log_starts(partitions) if partitions else {}
-    ends = recovery.cluster.high_watermarks(partitions) if partitions else {}
-    replicas = recovery.cluster.replicas([topic.name for topic in found])
-    config = recovery.config
-    declared = config.declared(config.backup.profile)
-    described = recovery.cluster.describe_topics([topic.name for topic in found])
-    owners = {name: found.evidence is not None for name, found in attributions(recovery).items()}
-
-    def advised(topic: TopicFacts) -> AdviceTopic:
-        raw = described[topic.name].config if topic.name in described else {}
-        own = owner_config(raw)
-        is_changelog = topic.role is TopicRole.CHANGELOG
-        store = store_name(topic.name, config.application.id)
-        return AdviceTopic(
-            name=topic.name,
-            role=topic.role,
-            archived=declared.archives(topic.name, topic.role),
-            settings=owner_config(topic.settings),
-            overrides=frozenset(own),
-            offsets=tuple(max(0, ends[tp] - starts[tp]) for tp in of_topic[topic.name]),
-            replicas=tuple(replicas.get(tp, ()) for tp in of_topic[topic.name]),
-            store=store_kind(topic.name, config.application.id, own, config.store_kind(store)) if is_changelog else StoreKind.UNKNOWN,
-            held=own != raw,
-            attributed=not topic.role.internal or owners.get(topic.name, False),
-        )
-
-    return tuple(map(advised, found))

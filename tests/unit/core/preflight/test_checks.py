@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.application_kind import ApplicationKind
+from streams_recovery.core.checks.catalogue import before_run
+from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.facts import AUTO_CREATE, BrokerFacts, Facts, TopicFacts
 from streams_recovery.core.group_members import KnownInstance, roll
-from streams_recovery.core.kafka_types import GroupMember, Profile, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import GroupMember, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight.checks import (
-    before_backup,
     before_restore,
     bytes_to_make,
     hanging,
@@ -20,41 +22,31 @@ from streams_recovery.core.preflight.checks import (
     loses_unread,
     lost_with_cluster,
     not_exactly_once,
-    outputs_empty,
     room_for_copy,
     room_for_spark,
     space_there,
     stopped_by_default,
     strangers,
+    to_be_made,
     unattributed,
     unmatched,
     written_again,
 )
-from streams_recovery.core.preflight.findings import (
-    AUTO_CREATE,
-    LOG_APPEND,
-    MAX_MESSAGE,
-    MIN_IN_SYNC,
-    TIMESTAMP_TYPE,
-    UNCLEAN,
-    ApplicationFacts,
-    BrokerFacts,
-    PreflightFinding,
-    PreflightSeverity,
-    TopicFacts,
-)
+from streams_recovery.core.preflight.findings import ApplicationFacts, PreflightFinding, PreflightSeverity, as_findings
 from streams_recovery.core.remedies.remedy import KafkaTools
+from streams_recovery.core.remedies.topics import IN_SYNC, UNCLEAN
 from streams_recovery.core.remedies.transactions import HangingTransaction
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.savepoint.topology import Declared
+from streams_recovery.core.topic_settings import LOG_APPEND, TIMESTAMP_TYPE
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
-SAFE = {MIN_IN_SYNC: "2", UNCLEAN: "false", TIMESTAMP_TYPE: "CreateTime", MAX_MESSAGE: "1048588"}
+SAFE = {IN_SYNC: "2", UNCLEAN: "false", TIMESTAMP_TYPE: "CreateTime", "max.message.bytes": "1048588"}
 BROKERS = {
     "log.message.timestamp.type": "CreateTime",
     "message.max.bytes": "1048588",
-    MIN_IN_SYNC: "2",
+    IN_SYNC: "2",
     UNCLEAN: "false",
     AUTO_CREATE: "false",
 }
@@ -65,13 +57,30 @@ IDLE = ApplicationFacts(application_id="orders", group_kind="classic")
 
 def cluster(brokers: int = 3, level: int | None = 30, **settings: str) -> BrokerFacts:
     return BrokerFacts(
-        brokers=brokers, settings=BROKERS | {key.replace("_", "."): value for key, value in settings.items()}, metadata_level=level
+        racks=dict.fromkeys(range(brokers)),
+        settings=BROKERS | {key.replace("_", "."): value for key, value in settings.items()},
+        metadata_level=level,
     )
 
 
 def existing(role: TopicRole = TopicRole.CHANGELOG, *, partitions: int = 1, replicas: int = 3, **settings: str) -> TopicFacts:
     changed = SAFE | {key.replace("_", "."): value for key, value in settings.items()}
-    return TopicFacts(name=NAME, role=role, partitions=partitions, replication_factor=replicas, settings=changed)
+    return TopicFacts(
+        name=NAME,
+        role=role,
+        store=StoreKind.KEY_VALUE,
+        held=False,
+        attributed=True,
+        replicas=(tuple(range(replicas)),) * partitions,
+        settings=changed,
+        overrides=frozenset(),
+        archived=role.internal,
+        offsets=(),
+    )
+
+
+def before_backup(there: BrokerFacts, topics: list[TopicFacts], *, survives: bool = False) -> tuple[PreflightFinding, ...]:
+    return as_findings(before_run(Occasion.SAVEPOINT, Facts(tools=TOOLS, topics=tuple(topics), brokers=there, survives=survives)))
 
 
 def saved(*, replicas: int = 3, payload: int = 10, stored: int = 100, group: str = "classic", **config: str) -> Manifest:
@@ -92,7 +101,8 @@ def restoring(
     there: BrokerFacts, manifest: Manifest, topics: list[TopicFacts], application: ApplicationFacts, *, replacing: bool = False
 ) -> tuple[PreflightFinding, ...]:
     made = {one.name: one for one in manifest.topics}
-    return before_restore(there, manifest, made, topics, application, replacing=replacing)
+    facts = Facts(tools=TOOLS, topics=tuple(to_be_made(name, one, there) for name, one in made.items()), brokers=there, survives=False)
+    return before_restore(facts, manifest, made, topics, application, replacing=replacing)
 
 
 def test_a_safe_cluster_has_no_findings() -> None:
@@ -180,10 +190,23 @@ def test_unsafe_settings_warn_before_a_savepoint(topic_facts: TopicFacts, says: 
     assert says in only.text
 
 
-def test_inputs_are_other_people_s_business_and_so_are_the_times_of_repartition_topics() -> None:
+def test_inputs_are_other_people_s_business_before_a_savepoint() -> None:
     careless = {"min_insync_replicas": "1", "unclean_leader_election_enable": "true", "message_timestamp_type": LOG_APPEND}
     assert before_backup(cluster(), [existing(TopicRole.INPUT, replicas=1, **careless)]) == ()
-    assert before_backup(cluster(), [existing(TopicRole.REPARTITION, message_timestamp_type=LOG_APPEND)]) == ()
+
+
+@pytest.mark.remedy("topic-timestamps")
+@pytest.mark.parametrize("role", [TopicRole.CHANGELOG, TopicRole.REPARTITION])
+def test_the_times_of_what_waits_between_two_parts_count_as_those_of_state_do(role: TopicRole) -> None:
+    (one,) = before_backup(cluster(), [existing(role, message_timestamp_type=LOG_APPEND)])
+    assert (one.kind, one.severity) == ("timestamps", PreflightSeverity.WARNING)
+
+
+@pytest.mark.remedy("topic-replicas")
+def test_of_partitions_that_differ_the_one_with_the_fewest_replicas_counts() -> None:
+    uneven = dataclasses.replace(existing(partitions=2), replicas=((1, 2, 3), (2,)))
+    (one,) = before_backup(cluster(), [uneven])
+    assert "has one replica" in one.text
 
 
 @pytest.mark.remedy("broker-auto-create")
@@ -228,8 +251,8 @@ def test_more_replicas_in_sync_than_replicas_are_warned_of(where: str) -> None:
 @pytest.mark.parametrize(
     ("copies", "brokers", "remedy"),
     [
-        (3, 3, f"set min.insync.replicas=2 on {NAME}"),
-        (2, 3, f"give {NAME} a third replica first, then set min.insync.replicas=2"),
+        (3, 3, "set min.insync.replicas=2 on these topics"),
+        (2, 3, "give these topics a third replica first, then set min.insync.replicas=2"),
         (2, 2, None),
     ],
 )
@@ -307,7 +330,7 @@ def test_members_of_a_process_that_nobody_configured_block_whatever_stops_and_ar
 
 
 def test_settings_that_may_not_be_read_are_not_guessed() -> None:
-    blind = BrokerFacts(brokers=3, settings={}, metadata_level=None)
+    blind = BrokerFacts(racks=dict.fromkeys(range(3)), settings={}, metadata_level=None)
     unread = dataclasses.replace(existing(), settings={})
     assert before_backup(blind, [unread]) == ()
     assert restoring(blind, saved(), [unread], IDLE) == ()
@@ -439,14 +462,15 @@ def test_a_disk_that_cannot_take_a_first_copy_blocks_and_one_that_hardly_can_is_
 
 @pytest.mark.remedy("savepoint-output")
 def test_compacted_outputs_that_no_savepoint_has_are_told_of_where_the_cluster_may_be_lost() -> None:
-    declared = Declared(
-        inputs=("orders",), outputs=(NAME,), globals=(), include=(), exclude=(), stores={}, profile=Profile.FULL, all_read=True
-    )
     table = existing(TopicRole.OUTPUT, cleanup_policy="compact")
-    assert kinds(outputs_empty(declared, [table])) == [("outputs-empty", PreflightSeverity.WARNING)]
-    assert outputs_empty(declared, [existing(TopicRole.OUTPUT, cleanup_policy="delete"), existing(cleanup_policy="compact")]) == ()
-    assert outputs_empty(dataclasses.replace(declared, include=(NAME,)), [table]) == ()
-    assert outputs_empty(dataclasses.replace(declared, all_read=False), [table]) == ()
+    assert kinds(before_backup(cluster(), [table], survives=True)) == [("outputs-empty", PreflightSeverity.WARNING)]
+    others = [
+        existing(TopicRole.OUTPUT, cleanup_policy="delete"),
+        existing(cleanup_policy="compact"),
+        dataclasses.replace(table, archived=True),
+    ]
+    assert before_backup(cluster(), others, survives=True) == ()
+    assert before_backup(cluster(), [table]) == (), "all that is lost with the cluster is told as one"
 
 
 @pytest.mark.remedy("savepoint-include")

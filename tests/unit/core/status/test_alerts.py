@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.status.alerts import (
     CLAIM_SECONDS,
     MOST_SILENT,
@@ -21,7 +22,7 @@ from streams_recovery.core.status.alerts import (
     released,
 )
 from streams_recovery.core.status.facts import finding
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.status.report import StatusFinding
 
 NOW = 1_795_219_200_000
 MINUTE = 60_000

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core import codec
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
@@ -35,7 +36,6 @@ from streams_recovery.core.status.report import (
     RunKind,
     RunSummary,
     SavepointSummary,
-    Severity,
     SitesStatus,
     StandbySite,
     StatusFinding,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.status.alerts import Alert, AlertsEntry, News
 from streams_recovery.core.status.facts import finding
-from streams_recovery.core.status.report import Severity
 from streams_recovery.core.status.run_findings import run_failed
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.notices import Notice, alert_log, open_alerts, run_ended, tell_news

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.remedies.groups import see_members
 from streams_recovery.core.remedies.remedy import KafkaTools
@@ -25,7 +26,7 @@ from streams_recovery.core.status.facts import (
     finding,
     per_second,
 )
-from streams_recovery.core.status.report import DiskStatus, Severity, StatusFinding, TopicStatus
+from streams_recovery.core.status.report import DiskStatus, StatusFinding, TopicStatus
 from streams_recovery.core.words import command, first_names, size, span
 
 # Problems, partitions or members in a text.

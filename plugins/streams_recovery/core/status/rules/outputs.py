@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import HOUR, InstanceFacts, Limits, ObservedApplication, OwnershipState, PartName, Rule, finding
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, span
 
 UNOWNED, BOTH, RETIRED_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs"

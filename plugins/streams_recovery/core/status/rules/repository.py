@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.status.facts import DrillState, Limits, ObservedApplication, PartName, Rule, daily_growth, finding
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, first_names, moment, size, span
 
 LEFT = "quarantine-left"

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.remedies.locks import end_record, take_lock
 from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
 from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, RepositoryFacts, RestoreState, Rule, finding
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, first_names, span
 
 # Ids, records or topics in a text.

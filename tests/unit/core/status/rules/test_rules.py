@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import Limits, LockState, PartName, finding, health, judge
-from streams_recovery.core.status.report import Health, HistoryPoint, Part, Severity, SitesStatus, StatusFinding
+from streams_recovery.core.status.report import Health, HistoryPoint, Part, SitesStatus, StatusFinding
 from streams_recovery.core.status.rules import RULES
 from tests.support.examples.observed import DAY, GIB, GROUP, HOUR, MINUTE, NOW, observed, point, summary
 from tests.support.examples.status_causes import (

@@ -11,17 +11,19 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.config.loader import load_named
+from streams_recovery.core.checks.catalogue import CHECKS
+from streams_recovery.core.checks.check import Occasion, Severity
+from streams_recovery.core.checks.facts import AdviceFacts, TopicFacts
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
 from streams_recovery.core.names import store_kind
 from streams_recovery.core.remedies.topics import widened
-from streams_recovery.core.status.advice import ADVICE, advise
-from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
-from streams_recovery.core.status.report import Severity, StatusFinding
-from tests.support.examples.advice_facts import CHANGELOG, GOOD, INPUT, REPARTITION, with_facts, with_topic
+from streams_recovery.core.status.facts import advise
+from streams_recovery.core.status.report import StatusFinding
+from tests.support.examples.advice_facts import CHANGELOG, GOOD, INPUT, REPARTITION, with_broker, with_facts, with_topic
 from tests.support.project import PROJECT
 
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
-BROKER = dict(GOOD.broker)
+ADVICE = {place.kind for check in CHECKS for place in check.places if place.asked is Occasion.ADVICE}
 OUTPUT = replace(CHANGELOG, name="totals", role=TopicRole.OUTPUT, archived=False)
 
 CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
@@ -33,17 +35,18 @@ CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
     ("outputs-empty", WARNING, "totals", with_facts(topics=(*GOOD.topics, OUTPUT))),
     ("delete-retention", WARNING, CHANGELOG.name, with_topic(CHANGELOG, delete_retention_ms="3600000")),
     ("compaction-lag", WARNING, CHANGELOG.name, with_topic(CHANGELOG, min_compaction_lag_ms="172800000")),
-    ("log-cleaner", CRITICAL, "", with_facts(broker=BROKER | {"log.cleaner.enable": "false"})),
+    ("log-cleaner", CRITICAL, "", with_broker(log_cleaner_enable="false")),
     ("segment-size", INFO, CHANGELOG.name, with_topic(CHANGELOG, offsets=(400_000, 400_000, 400_000))),
     ("hot-partition", INFO, "orders", with_topic(INPUT, offsets=(1_000, 900_000, 1_200))),
     ("replication", WARNING, "orders", with_topic(INPUT, replicas=1, min_insync_replicas="1")),
-    ("replication", INFO, "orders", with_topic(INPUT, replicas=2, min_insync_replicas="1")),
+    ("replication", INFO, "orders", with_topic(INPUT, replicas=2)),
+    ("min-insync", WARNING, "orders", with_topic(INPUT, replicas=2, min_insync_replicas="1")),
     ("min-insync", WARNING, "orders", with_topic(INPUT, min_insync_replicas="1")),
     ("min-insync", WARNING, "orders", with_topic(INPUT, min_insync_replicas="3")),
     ("min-insync", WARNING, "orders", with_topic(INPUT, min_insync_replicas="4")),
     ("unclean-election", WARNING, "orders", with_topic(INPUT, unclean_leader_election_enable="true")),
-    ("auto-topic-creation", WARNING, "", with_facts(broker=BROKER | {"auto.create.topics.enable": "true"})),
-    ("offsets-retention", WARNING, "", with_facts(broker=BROKER | {"offsets.retention.minutes": "1440"})),
+    ("auto-topic-creation", WARNING, "", with_broker(auto_create_topics_enable="true")),
+    ("offsets-retention", WARNING, "", with_broker(offsets_retention_minutes="1440")),
     ("offsets-retention", CRITICAL, "", with_facts(down_seconds=14 * 86_400.0)),
     ("transaction-timeout", WARNING, "", with_facts(streams=dict(GOOD.streams) | {"producer.transaction.timeout.ms": "600000"})),
     ("transaction-timeout", CRITICAL, "", with_facts(streams=dict(GOOD.streams) | {"transaction.timeout.ms": "1000000"})),
@@ -59,7 +62,7 @@ CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
     ("rocksdb", INFO, "", replace(with_topic(CHANGELOG, offsets=(9_000_000, 9_000_000), segment_bytes="1048576"), standbys=1)),
     ("settings-not-known", INFO, "", with_facts(streams={})),
     ("settings-not-readable", INFO, "", with_facts(unreadable=("secret",))),
-    ("settings-not-readable", INFO, "", with_facts(broker={})),
+    ("settings-not-readable", INFO, "", with_facts(brokers=replace(GOOD.brokers, settings={}))),
 ]  # fmt: skip
 
 
@@ -75,10 +78,8 @@ def test_a_cause_alone_brings_its_advice_and_no_other(kind: str, severity: Sever
     assert found.text.endswith(".")
 
 
-def test_every_rule_has_a_case_here_and_gives_its_kind() -> None:
-    assert {case[0] for case in CASES} == set(ADVICE)
-    for kind, _, _, facts in CASES:
-        assert {finding.kind for finding in ADVICE[kind](facts)} == {kind}
+def test_every_kind_of_advice_has_a_case_here() -> None:
+    assert {case[0] for case in CASES} == ADVICE
 
 
 def test_every_kind_has_a_section_and_every_section_a_kind() -> None:
@@ -102,14 +103,21 @@ def test_commands_are_whole_and_name_the_topic_and_the_brokers() -> None:
 def test_what_the_command_sets_ends_the_advice(case: tuple[str, Severity, str, AdviceFacts]) -> None:
     _, _, subject, facts = case
     for found in advise(facts):
-        for command in found.remedies:
-            if not command.startswith("kafka-configs.sh"):
-                continue
-            setting, value = shlex.split(command)[-1].split("=", 1)
-            mended = tuple(
-                replace(one, settings=dict(one.settings) | {setting: value}) if one.name == subject else one for one in facts.topics
+        settings = dict(setting.split("=", 1) for setting in set_by([found]))
+        if not settings:
+            continue
+        plans = [json.loads(shlex.split(command)[1])["partitions"] for command in found.remedies if command.startswith("echo")]
+        mended = [
+            replace(
+                one,
+                settings=dict(one.settings) | settings,
+                replicas=tuple(tuple(part["replicas"]) for part in plans[0]) if plans else one.replicas,
             )
-            assert advise(replace(facts, topics=mended)) == ()
+            if one.name == subject
+            else one
+            for one in facts.topics
+        ]
+        assert advise(replace(facts, topics=tuple(mended))) == ()
 
 
 @pytest.mark.remedy("group-standby-stop")
@@ -130,7 +138,7 @@ def test_a_setting_of_the_group_is_changed_where_its_protocol_has_it(protocol: s
 
 
 def test_the_worst_comes_first() -> None:
-    facts = replace(with_topic(INPUT, retention_ms="3000000"), broker=BROKER | {"auto.create.topics.enable": "true"}, streams={})
+    facts = replace(with_topic(INPUT, retention_ms="3000000"), brokers=with_broker(auto_create_topics_enable="true").brokers, streams={})
     assert [found.severity for found in advise(facts)] == [CRITICAL, WARNING, INFO]
 
 
@@ -197,13 +205,16 @@ def test_an_output_that_is_archived_or_is_no_table_needs_no_advice() -> None:
         assert advise(with_facts(topics=(*GOOD.topics, silent))) == ()
 
 
-def changed(topic: AdviceTopic, **settings: str) -> dict[str, str]:
+def changed(topic: TopicFacts, **settings: str) -> dict[str, str]:
     return dict(topic.settings) | {name.replace("_", "."): value for name, value in settings.items()}
 
 
-def alone(topic: AdviceTopic, brokers: int = 3, **settings: str) -> AdviceFacts:
+def alone(topic: TopicFacts, brokers: int = 3, **settings: str) -> AdviceFacts:
     """Facts with nothing but this topic, with other settings."""
-    return with_facts(topics=(replace(topic, settings=changed(topic, **settings)),), racks=dict.fromkeys(range(1, brokers + 1)))
+    return with_facts(
+        topics=(replace(topic, settings=changed(topic, **settings)),),
+        brokers=replace(GOOD.brokers, racks=dict.fromkeys(range(1, brokers + 1))),
+    )
 
 
 def tools_of(found: Iterable[StatusFinding]) -> list[str]:
@@ -293,6 +304,19 @@ def test_replicas_come_before_a_lower_number_in_sync_and_there_is_one_answer() -
     assert set_by(pair) == ["min.insync.replicas=1"], "of two replicas one has to be enough, or no broker may be missing"
     assert tools_of(pair) == ["kafka-configs.sh", "echo", "kafka-reassign-partitions.sh", "kafka-reassign-partitions.sh"]
     assert set_by(advise(alone(single, brokers=1, min_insync_replicas="2"))) == ["min.insync.replicas=1"]
+
+
+@pytest.mark.remedy("topic-min-insync")
+def test_of_two_replicas_both_are_asked_for_only_once_there_is_a_third() -> None:
+    (found,) = advise(with_topic(INPUT, replicas=2, min_insync_replicas="1"))
+    assert tools_of([found]) == ["echo", "kafka-reassign-partitions.sh", "kafka-reassign-partitions.sh", "kafka-configs.sh"]
+    assert (set_by([found]), "Once all have them, set min.insync.replicas=2" in found.text) == (["min.insync.replicas=2"], True)
+    many = replace(INPUT, replicas=((1, 2),) * 100, settings=changed(INPUT, min_insync_replicas="1"))
+    (in_parts,) = advise(with_facts(topics=(many,)))
+    assert (in_parts.kind, in_parts.remedies) == ("min-insync", ()), "the setting alone would stop writes"
+    assert advise(alone(INPUT, brokers=2)) == ()
+    pair = replace(INPUT, replicas=((1, 2),) * 3)
+    assert advise(alone(pair, brokers=2, min_insync_replicas="1")) == (), "no third broker, so nothing better can be had"
 
 
 @pytest.mark.remedy("topic-repartition-retention")

@@ -1,0 +1,25 @@
+"""Every check, in the order in which findings of one severity are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from streams_recovery.core.checks import application, topics
+from streams_recovery.core.checks.check import CatalogueCheck, CheckPlace, Found, Occasion
+from streams_recovery.core.checks.facts import AdviceFacts, Facts
+
+SHARED: Final = (*topics.SHARED, *application.SHARED)
+CHECKS: Final[tuple[CatalogueCheck[Any], ...]] = (*topics.CHECKS, *SHARED, *application.CHECKS)
+
+
+def before_run(asked: Occasion, facts: Facts) -> Iterator[tuple[CheckPlace, Found]]:
+    """What is found about topics and brokers before a savepoint or a restore."""
+    for check in SHARED:
+        yield from check.ask(asked, facts)
+
+
+def as_advice(facts: AdviceFacts) -> Iterator[tuple[CheckPlace, Found]]:
+    """All advice."""
+    for check in CHECKS:
+        yield from check.ask(Occasion.ADVICE, facts)
