@@ -11,6 +11,7 @@ from dataclasses import replace
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import TopicFacts
+from streams_recovery.core.checks.savepoints import AHEAD, HANGING, SEALS, UNATTRIBUTED, AttributionGaps, FutureRecords, HangingFacts
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
@@ -38,10 +39,8 @@ from streams_recovery.core.preflight.permissions import (
     restore_needs,
 )
 from streams_recovery.core.remedies.restores import more_brokers_there
-from streams_recovery.core.remedies.savepoints import correct_clock, seal_records
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import contradictions
-from streams_recovery.core.repository.seal import NOT_SEALED
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
@@ -81,9 +80,9 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *missing([*needs, *unknown, _see_all(recovery, blocking=shared and probe in known)], rights),
         *as_findings(before_run(Occasion.SAVEPOINT, facts_of(recovery, recovery.cluster.facts(), facts.values()))),
         *_strangers(recovery, rights, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
-        *_hanging(recovery, facts.values()),
+        *_hanging(recovery, facts.values(), Occasion.SAVEPOINT),
         *_guarantee(recovery, facts.values(), mode),
-        *_unattributed(recovery, whose),
+        *_unattributed(recovery, whose, Occasion.SAVEPOINT),
         *_ahead(recovery),
         *judge.lost_with_cluster(recovery.application_id, declared),
         *_unmatched(recovery, declared),
@@ -98,8 +97,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
 
 def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """Findings about the repository, whatever is done with it."""
-    unsealed = () if recovery.repository.seals is not None else (warning("not-sealed", NOT_SEALED, seal_records()),)
-    return (*of_store(recovery), *unsealed)
+    return (*of_store(recovery), *as_findings(SEALS.ask(Occasion.SAVEPOINT, recovery.repository.seals is not None)))
 
 
 def of_store(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
@@ -139,8 +137,8 @@ def before_restore(
         *_spark(recovery),
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery), shared=shared), rights),
         *_handed_over(recovery, manifest),
-        *_unattributed(recovery, whose),
-        *(_hanging(recovery, facts.values()) if saves else ()),
+        *_unattributed(recovery, whose, Occasion.RESTORE),
+        *(_hanging(recovery, facts.values(), Occasion.RESTORE) if saves else ()),
         *judge.loses_unread(recovery.application_id, recovery.config.dialect),
         *_strangers(recovery, rights, refused=True),
     )
@@ -240,7 +238,7 @@ def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[
     return found
 
 
-def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
+def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts], asked: Occasion) -> tuple[PreflightFinding, ...]:
     """Found before the application is held: a savepoint waits until nothing on the topics that it writes is undecided. Of logs that cannot be asked now nothing
     is found, and who has to read them says why.
     """
@@ -251,7 +249,9 @@ def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[P
         opened = recovery.transactions.seen([tp for tp in partitions if stable[tp] < ends[tp]])
     except RecoveryError:
         return ()
-    return judge.hanging(recovery.connection.tools, [hangs for one in opened if (hangs := one.proven) is not None])
+    hanging = tuple(hangs for one in opened if (hangs := one.proven) is not None)
+    facts = HangingFacts(tools=recovery.connection.tools, hanging=hanging, waits_for=frozenset(topic.name for topic in written))
+    return as_findings(HANGING.ask(asked, facts))
 
 
 def _guarantee(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: QuiesceMode | None) -> tuple[PreflightFinding, ...]:
@@ -303,16 +303,10 @@ def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> 
 
 
 def _ahead(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
-    ahead = recovery.savepoints.ahead()
-    if not ahead:
-        return ()
-    text = f"savepoints have a time that has not come: {', '.join(ahead[-3:])}. None of them is taken for the newest"
-    layout = recovery.layout
-    return (
-        warning(
-            "repository", text, correct_clock(key for one in ahead[-3:] for key in (recovery.savepoints.key(one), layout.published(one)))
-        ),
-    )
+    ids = recovery.savepoints.ahead()
+    keys = (key for one in ids[-3:] for key in (recovery.savepoints.key(one), recovery.layout.published(one)))
+    facts = FutureRecords(name=recovery.config.name, ids=tuple(ids), keys=tuple(keys))
+    return as_findings(AHEAD.ask(Occasion.SAVEPOINT, facts))
 
 
 def required_for_restore(
@@ -407,8 +401,10 @@ def _visible(recovery: RecoveryContext, whose: Mapping[str, Attribution]) -> dic
     return {name: role for name, role in roles if role is not None}
 
 
-def _unattributed(recovery: RecoveryContext, whose: Mapping[str, Attribution]) -> tuple[PreflightFinding, ...]:
-    return judge.unattributed(recovery.application_id, [name for name, one in whose.items() if one.evidence is None and one.claim is None])
+def _unattributed(recovery: RecoveryContext, whose: Mapping[str, Attribution], asked: Occasion) -> tuple[PreflightFinding, ...]:
+    topics = tuple(name for name, one in whose.items() if one.evidence is None and one.claim is None)
+    facts = AttributionGaps(name=recovery.config.name, application_id=recovery.application_id, topics=topics)
+    return as_findings(UNATTRIBUTED.ask(asked, facts))
 
 
 def _described(recovery: RecoveryContext, roles: Mapping[str, TopicRole], rights: Rights) -> dict[str, TopicDescription]:

@@ -247,7 +247,7 @@ SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
         ),
     ),
 )
-"""Occasion in several places."""
+"""Asked in several places."""
 CHECKS: Final[tuple[CatalogueCheck[AdviceFacts], ...]] = (
     _advised("Does the log cleaner work?", "log-cleaner", _log_cleaner),
     _advised("Do the brokers keep the offsets of a group that is down?", "offsets-retention", _offsets_retention),
@@ -261,4 +261,4 @@ CHECKS: Final[tuple[CatalogueCheck[AdviceFacts], ...]] = (
     _advised("Does the configuration tell the application's settings?", "settings-not-known", _settings_not_known),
     _advised("May all settings be read?", "settings-not-readable", _settings_not_readable),
 )
-"""Occasion as advice only."""
+"""Asked as advice only."""

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from streams_recovery.core.checks import application, topics
+from streams_recovery.core.checks import application, savepoints, topics
 from streams_recovery.core.checks.check import CatalogueCheck, CheckPlace, Found, Occasion
 from streams_recovery.core.checks.facts import AdviceFacts, Facts
 
 SHARED: Final = (*topics.SHARED, *application.SHARED)
-CHECKS: Final[tuple[CatalogueCheck[Any], ...]] = (*topics.CHECKS, *SHARED, *application.CHECKS)
+_ADVISED: Final[tuple[CatalogueCheck[Any], ...]] = (*topics.CHECKS, *SHARED, *application.CHECKS)
+CHECKS: Final[tuple[CatalogueCheck[Any], ...]] = (
+    *_ADVISED,
+    savepoints.HANGING,
+    savepoints.UNATTRIBUTED,
+    savepoints.AHEAD,
+    savepoints.SEALS,
+)
 
 
 def before_run(asked: Occasion, facts: Facts) -> Iterator[tuple[CheckPlace, Found]]:
@@ -21,5 +28,5 @@ def before_run(asked: Occasion, facts: Facts) -> Iterator[tuple[CheckPlace, Foun
 
 def as_advice(facts: AdviceFacts) -> Iterator[tuple[CheckPlace, Found]]:
     """All advice."""
-    for check in CHECKS:
+    for check in _ADVISED:
         yield from check.ask(Occasion.ADVICE, facts)

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.remedies.remedy import Remedy
 
-F = TypeVar("F")
+F_contra = TypeVar("F_contra", contravariant=True)
 
 
 class Occasion(enum.StrEnum):
@@ -44,7 +44,7 @@ class Severity(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """One answer. ``text`` has no full stop at its end, and goes on behind the name of the ``topic`` where it is about one. ``subject`` is what else it is
-    about, empty for the application or the brokers. ``numbers`` are as in ``StatusFinding``.
+    about, empty for the application or the brokers. ``commands`` of this software show more. ``numbers`` are the measured values and limits in plain units.
     """
 
     severity: Severity
@@ -52,6 +52,7 @@ class Found:
     topic: str = ""
     subject: str = ""
     remedy: Remedy | None = None
+    commands: tuple[str, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -73,16 +74,20 @@ class CheckPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogueCheck(Generic[F]):
+class CatalogueCheck(Generic[F_contra]):
     """A ``question``, the ``places`` where it is asked, and the function that answers it for one of them."""
 
     question: str
-    find: Callable[[F, CheckPlace], Iterable[Found]]
+    find: Callable[[F_contra, CheckPlace], Iterable[Found]]
     places: tuple[CheckPlace, ...]
 
-    def ask(self, asked: Occasion, facts: F) -> Iterator[tuple[CheckPlace, Found]]:
+    def ask(self, asked: Occasion, facts: F_contra) -> Iterator[tuple[CheckPlace, Found]]:
         """The answers in a place, as severe as they are there. None where it is not asked."""
         for place in self.places:
             if place.asked is asked:
                 for found in self.find(facts, place):
                     yield place, found if place.severity is None else replace(found, severity=place.severity)
+
+    def kinds(self, asked: Occasion) -> tuple[str, ...]:
+        """The kinds of its findings in a place."""
+        return tuple(place.kind for place in self.places if place.asked is asked)

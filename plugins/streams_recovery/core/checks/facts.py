@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core import words
-from streams_recovery.core.kafka_types import Guarantee, TopicRole
+from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.topics import TopicAtHand
+from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.topic_settings import compacts, expires
 
 DAY_SECONDS = 86_400
@@ -27,6 +28,23 @@ class TopicFacts(TopicAtHand):
     overrides: frozenset[str]
     archived: bool
     offsets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, name: str, image: TopicImage, settings: Mapping[str, str]) -> TopicFacts:
+        """A topic of a savepoint, under this name and with these settings."""
+        return cls(
+            name=name,
+            role=image.role,
+            store=image.store or StoreKind.UNKNOWN,
+            held=False,
+            attributed=True,
+            # Which brokers get them, the cluster decides.
+            replicas=(tuple(range(image.replication_factor)),) * len(image.partitions),
+            settings=settings,
+            overrides=frozenset(image.config),
+            archived=image.archived,
+            offsets=(),
+        )
 
     @property
     def partitions(self) -> int:
@@ -65,17 +83,23 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Topics of an application and the brokers that they are on. ``survives``: savepoints are to survive the loss of the cluster."""
+class TopicSet:
+    """Topics of an application."""
 
-    tools: KafkaTools
     topics: tuple[TopicFacts, ...]
-    brokers: BrokerFacts
-    survives: bool
 
     def of(self, roles: Collection[TopicRole]) -> Iterator[TopicFacts]:
         """Topics with one of ``roles``."""
         return (topic for topic in self.topics if topic.role in roles)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts(TopicSet):
+    """Also the brokers that they are on. ``survives``: savepoints are to survive the loss of the cluster."""
+
+    tools: KafkaTools
+    brokers: BrokerFacts
+    survives: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

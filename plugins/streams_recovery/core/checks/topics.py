@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams_recovery.core.checks.check import CatalogueCheck, CheckPlace, Found, Occasion, Severity
-from streams_recovery.core.checks.facts import DAY_SECONDS, AdviceFacts, Facts, TopicFacts, span
+from streams_recovery.core.checks.facts import DAY_SECONDS, AdviceFacts, Facts, TopicFacts, TopicSet, span
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.remedies import topics as remedies
 from streams_recovery.core.remedies.remedy import Remedy
@@ -300,7 +300,7 @@ def _unclean_election(facts: Facts, place: CheckPlace) -> Iterator[Found]:
             )
 
 
-def _replaced_times(facts: Facts, place: CheckPlace) -> Iterator[Found]:
+def _replaced_times(facts: TopicSet, place: CheckPlace) -> Iterator[Found]:
     """Kafka Streams makes its topics with the times of records. A restore keeps the times of what it loads."""
     for topic in facts.of(place.roles):
         if topic.settings.get(TIMESTAMP_TYPE) == LOG_APPEND:
@@ -322,13 +322,17 @@ def _durability(roles: frozenset[TopicRole] = _INTERNAL) -> tuple[CheckPlace, ..
     return CheckPlace(asked=Occasion.SAVEPOINT, kind="durability", roles=roles), CheckPlace(asked=Occasion.RESTORE, kind="durability")
 
 
-INPUT_RETENTION: Final = CatalogueCheck(
-    "Does an input keep its records until savepoints, or a restore of the newest one, have read them?",
-    _input_retention,
-    (_advised("input-retention", _INPUT),),
+REPLACED_TIMES: Final = CatalogueCheck(
+    "Does the broker replace the times of records?",
+    _replaced_times,
+    tuple(CheckPlace(asked=asked, kind="timestamps", roles=_INTERNAL) for asked in (Occasion.SAVEPOINT, Occasion.RESTORE)),
 )
 CHECKS: Final[tuple[CatalogueCheck[AdviceFacts], ...]] = (
-    INPUT_RETENTION,
+    CatalogueCheck(
+        "Does an input keep its records until savepoints, or a restore of the newest one, have read them?",
+        _input_retention,
+        (_advised("input-retention", _INPUT),),
+    ),
     CatalogueCheck("Does an input delete by size?", _retention_bytes, (_advised("input-retention", _INPUT),)),
     CatalogueCheck("Is a changelog compacted?", _changelog_policy, (_advised("changelog-policy", _CHANGELOG),)),
     CatalogueCheck("Does a repartition topic delete by age?", _repartition_retention, (_advised("repartition-retention", _REPARTITION),)),
@@ -339,7 +343,7 @@ CHECKS: Final[tuple[CatalogueCheck[AdviceFacts], ...]] = (
     CatalogueCheck("Are the segments of a large changelog small?", _segment_size, (_advised("segment-size", _CHANGELOG),)),
     CatalogueCheck("Do partitions have about the same?", _hot_partition, (_advised("hot-partition", _CHANGELOG | _INPUT),)),
 )
-"""Occasion as advice only."""
+"""Asked as advice only."""
 SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
     CatalogueCheck(
         "Does a compacted output come back with its records?",
@@ -358,10 +362,6 @@ SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
     ),
     CatalogueCheck("Must all replicas be in sync?", _needs_all, (_advised("min-insync"),)),
     CatalogueCheck("May a replica that lacks records become a leader?", _unclean_election, (*_durability(), _advised("unclean-election"))),
-    CatalogueCheck(
-        "Does the broker replace the times of records?",
-        _replaced_times,
-        tuple(CheckPlace(asked=asked, kind="timestamps", roles=_INTERNAL) for asked in (Occasion.SAVEPOINT, Occasion.RESTORE)),
-    ),
+    REPLACED_TIMES,
 )
-"""Occasion in several places."""
+"""Asked in several places."""

@@ -4,14 +4,14 @@ inputs and disk space. All of it is reported at once. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import BrokerFacts, Facts, TopicFacts
 from streams_recovery.core.group_members import Roll
-from streams_recovery.core.kafka_types import StoreKind, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.preflight.findings import (
     ApplicationFacts,
@@ -36,7 +36,6 @@ from streams_recovery.core.remedies.restores import (
     tell_readers,
 )
 from streams_recovery.core.remedies.savepoints import (
-    attribute,
     choose_hold,
     correct_pattern,
     make_room_for_copy,
@@ -44,7 +43,6 @@ from streams_recovery.core.remedies.savepoints import (
     own_guarantee,
     survive_cluster_loss,
 )
-from streams_recovery.core.remedies.transactions import HangingTransaction, abort
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
@@ -88,19 +86,7 @@ def before_restore(
 def to_be_made(name: str, image: TopicImage, brokers: BrokerFacts) -> TopicFacts:
     """A topic as a restore makes it, with the settings that it gets there."""
     defaults = topic_defaults(brokers.settings) if brokers.settings else {}
-    return TopicFacts(
-        name=name,
-        role=image.role,
-        store=image.store or StoreKind.UNKNOWN,
-        held=False,
-        attributed=True,
-        # Which brokers get them, the cluster decides.
-        replicas=(tuple(range(image.replication_factor)),) * len(image.partitions),
-        settings=defaults | restored_overrides(image, TargetSettings(defaults=defaults)),
-        overrides=frozenset(image.config),
-        archived=image.archived,
-        offsets=(),
-    )
+    return TopicFacts.of(name, image, defaults | restored_overrides(image, TargetSettings(defaults=defaults)))
 
 
 def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[PreflightFinding, ...]:
@@ -109,31 +95,6 @@ def stopped_by_default(application_id: str, no_pause_because: str | None) -> tup
         return ()
     what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
     return (warning("hold", what, choose_hold()),)
-
-
-def unattributed(application_id: str, topics: Sequence[str]) -> tuple[PreflightFinding, ...]:
-    """A warning if there are internal topics that may be another application's. ``topics`` are their names."""
-    if not topics:
-        return ()
-    what = (
-        f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {application_id}'s: no restore and no rebuild deletes or "
-        "replaces what is not proven to be"
-    )
-    return (warning("unattributed", what, attribute(application_id)),)
-
-
-def hanging(tools: KafkaTools, found: Iterable[HangingTransaction]) -> tuple[PreflightFinding, ...]:
-    """A finding for each transaction that hangs on topics for which a savepoint waits until nothing is undecided."""
-    return tuple(
-        PreflightFinding(
-            severity=PreflightSeverity.BLOCKING,
-            kind="transaction-hanging",
-            text=f"a transaction hangs on {one.tp} from offset {one.start_offset} on: {one.proof}. {remedy.sentence}",
-            remedy=remedy,
-        )
-        for one in found
-        for remedy in [abort(tools, [one])]
-    )
 
 
 def lost_with_cluster(application_id: str, declared: Declared) -> tuple[PreflightFinding, ...]:

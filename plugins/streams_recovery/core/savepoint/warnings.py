@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.facts import TopicFacts, TopicSet
+from streams_recovery.core.checks.savepoints import UNATTRIBUTED, AttributionGaps
+from streams_recovery.core.checks.topics import REPLACED_TIMES
 from streams_recovery.core.compaction.plan import WINDOWED
 from streams_recovery.core.kafka_types import Consistency, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, TopicAtCut, partition_images
@@ -31,10 +35,10 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
     return (
         *_damage(manifest),
         *_claimed(manifest),
-        *unattributed(manifest.application_id, manifest.unattributed),
         *_new_gaps(manifest, parent),
         *_unread(manifest),
         *of_restore(manifest),
+        *_as_saved(manifest),
         *registry(manifest, ()),
     )
 
@@ -68,7 +72,7 @@ def repartitioned(partitions: Mapping[str, int], last: Manifest) -> Iterable[str
 
 def of_restore(manifest: Manifest) -> tuple[str, ...]:
     """Warnings before it is restored."""
-    return (*_edits(manifest), *_broker_times(manifest))
+    return tuple(_edits(manifest))
 
 
 def of_promise(manifest: Manifest) -> tuple[str, ...]:
@@ -120,15 +124,6 @@ def _claimed(manifest: Manifest) -> Iterable[str]:
         )
 
 
-def unattributed(application_id: str, topics: Sequence[str]) -> Iterable[str]:
-    """The warning about internal topics that may be another application's. ``topics`` are their names."""
-    if topics:
-        yield (
-            f"only the name says that {first_names(topics, most=2)} {'is' if len(topics) == 1 else 'are'} {application_id}'s: saved, and never deleted "
-            "or replaced; name the stores under `stores`, or the topics under topics.owned or topics.foreign"
-        )
-
-
 def _new_gaps(manifest: Manifest, parent: Manifest | None) -> Iterable[str]:
     known = _gaps(parent) if parent else {}
     for tp, gaps in _gaps(manifest).items():
@@ -160,13 +155,15 @@ def _edits(manifest: Manifest) -> Iterable[str]:
         yield f"this savepoint was edited by {made.requested_by} ({made.reason}): {'; '.join(manifest.proof.reasons)}"
 
 
-def _broker_times(manifest: Manifest) -> Iterable[str]:
-    for topic in manifest.topics:
-        if topic.role.internal and topic.config.get("message.timestamp.type") == "LogAppendTime":
-            yield (
-                f"{topic.name} is set to LogAppendTime: its records have the broker's time, not the event's. They are restored with that time, but "
-                "later records get the broker's time again; results that depend on time (windows, joins, versions) are not guaranteed to be exact"
-            )
+def _as_saved(manifest: Manifest) -> Iterable[str]:
+    """What checks of the catalogue say of its topics, as they were."""
+    gaps = AttributionGaps(name=manifest.application_id, application_id=manifest.application_id, topics=manifest.unattributed)
+    topics = tuple(
+        TopicFacts.of(topic.name, topic, {name: one.value for name, one in topic.in_force.items()} | topic.config)
+        for topic in manifest.topics
+    )
+    answers = (*UNATTRIBUTED.ask(Occasion.SAVEPOINT, gaps), *REPLACED_TIMES.ask(Occasion.SAVEPOINT, TopicSet(topics=topics)))
+    return (f"{found.topic} {found.text}".strip() + f"; {found.remedy}" for _, found in answers)
 
 
 def restored_by_time(topic: TopicAtCut, oldest: int, last: int) -> bool:

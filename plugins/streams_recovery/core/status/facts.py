@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import enum
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from streams_recovery.core.checks.catalogue import as_advice
-from streams_recovery.core.checks.check import Severity
+from streams_recovery.core.checks.check import CatalogueCheck, F_contra, Occasion, Severity
 from streams_recovery.core.checks.facts import AdviceFacts
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
 from streams_recovery.core.remedies.remedy import KafkaTools
@@ -392,6 +392,11 @@ def finding(
         runbook=f"alerts.md#{kind}",
         numbers=numbers or {},
     )
+
+
+def found_in_look(check: CatalogueCheck[F_contra], facts: F_contra) -> Iterator[StatusFinding]:
+    """The findings of a check of the catalogue that is asked in each look."""
+    return (StatusFinding.of(place, found) for place, found in check.ask(Occasion.LOOK, facts))
 
 
 def judge(

@@ -78,7 +78,7 @@ class StatusFinding:
             severity=found.severity,
             subject=found.topic or found.subject,
             text=f"{text[:1].upper() if not found.topic else text[:1]}{text[1:]}." if advised else text,
-            remedies=() if found.remedy is None else found.remedy.commands,
+            remedies=(*(() if found.remedy is None else found.remedy.commands), *found.commands),
             runbook=f"{'advisor' if advised else 'alerts'}.md#{place.kind}",
             numbers=dict(found.numbers),
         )

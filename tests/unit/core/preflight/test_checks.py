@@ -12,12 +12,12 @@ from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import AUTO_CREATE, BrokerFacts, Facts, TopicFacts
+from streams_recovery.core.checks.savepoints import HANGING, UNATTRIBUTED, AttributionGaps, HangingFacts
 from streams_recovery.core.group_members import KnownInstance, roll
 from streams_recovery.core.kafka_types import GroupMember, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight.checks import (
     before_restore,
     bytes_to_make,
-    hanging,
     inputs_there,
     loses_unread,
     lost_with_cluster,
@@ -28,7 +28,6 @@ from streams_recovery.core.preflight.checks import (
     stopped_by_default,
     strangers,
     to_be_made,
-    unattributed,
     unmatched,
     written_again,
 )
@@ -119,11 +118,14 @@ def test_an_application_that_is_stopped_because_nobody_said_otherwise_is_told_of
     assert "app is closed and started again for every savepoint, because it cannot be paused: runs.command has no pause" in only.text
 
 
+def hanging(*found: HangingTransaction, waits_for: frozenset[str] = frozenset({NAME})) -> tuple[PreflightFinding, ...]:
+    return as_findings(HANGING.ask(Occasion.SAVEPOINT, HangingFacts(tools=TOOLS, hanging=found, waits_for=waits_for)))
+
+
 def test_each_transaction_that_hangs_blocks_with_the_command_that_ends_it() -> None:
-    tools = KafkaTools("k:9092", secured=False)
-    assert hanging(tools, []) == ()
+    assert hanging() == ()
     known = [(2, 17, "CompleteCommit"), (3, 0, "Empty")]
-    found = hanging(tools, [HangingTransaction(tp=TopicPartition(NAME, at), start_offset=start, state=state) for at, start, state in known])
+    found = hanging(*(HangingTransaction(tp=TopicPartition(NAME, at), start_offset=start, state=state) for at, start, state in known))
     assert kinds(found) == [("transaction-hanging", PreflightSeverity.BLOCKING)] * 2
     assert f"hangs on {NAME}-2 from offset 17 on: its coordinator, in state CompleteCommit, does not have it open there." in found[0].text
     assert [("Stop its producer, then abort it." in one.text, "has committed" in one.text) for one in found] == [
@@ -136,10 +138,20 @@ def test_each_transaction_that_hangs_blocks_with_the_command_that_ends_it() -> N
     )
 
 
+@pytest.mark.parametrize("waited", [True, False])
+def test_only_one_on_what_a_savepoint_waits_for_is_said_to_keep_it_from_being_taken(waited: bool) -> None:
+    one = HangingTransaction(tp=TopicPartition(NAME, 0), start_offset=0, state="Empty")
+    (found,) = hanging(one, waits_for=frozenset({NAME} if waited else ()))
+    assert ("no exact savepoint can be taken" in found.text) is waited
+
+
 @pytest.mark.remedy("savepoint-attribution")
 def test_topics_of_which_only_the_name_says_whose_they_are_are_told_of() -> None:
-    assert unattributed("orders", []) == ()
-    (told,) = unattributed("orders", ["orders-eu-totals-changelog"])
+    def told_of(*topics: str) -> tuple[PreflightFinding, ...]:
+        return as_findings(UNATTRIBUTED.ask(Occasion.RESTORE, AttributionGaps(name="orders", application_id="orders", topics=topics)))
+
+    assert told_of() == ()
+    (told,) = told_of("orders-eu-totals-changelog")
     assert kinds((told,)) == [("unattributed", PreflightSeverity.WARNING)]
     assert "name the stores of orders under `stores`" in told.next_step
 
@@ -165,7 +177,7 @@ def test_a_finding_has_the_command_for_scripts_and_the_words_where_there_is_none
     words = stopped_by_default("app", "it has no pause")[0].shown
     assert (words["severity"], words["is_command"]) == ("warning", False)
     assert str(words["remedy"]).startswith("set backup.consistency.mode to stop")
-    (hangs,) = hanging(KafkaTools("k:9092", secured=False), [HangingTransaction(tp=TopicPartition(NAME, 1), start_offset=0, state="Empty")])
+    (hangs,) = hanging(HangingTransaction(tp=TopicPartition(NAME, 1), start_offset=0, state="Empty"))
     assert list(hangs.shown) == ["severity", "kind", "text", "remedy", "is_command"]
     assert (hangs.shown["is_command"], str(hangs.shown["remedy"]).startswith("kafka-transactions.sh")) == (True, True)
 

@@ -9,6 +9,7 @@ import pytest
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, StoreKind, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.savepoint import warnings
+from streams_recovery.core.topic_settings import LOG_APPEND, TIMESTAMP_TYPE, InForce, SettingSource
 from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
 
 HOLE = Gap(start=3, end=7, reason="tried")
@@ -28,7 +29,7 @@ def test_a_savepoint_like_any_other_needs_no_words() -> None:
 def test_internal_topics_that_may_be_another_application_s_are_told() -> None:
     known = topic((image((segment(0, 10, [0, 9]),)),))
     (told,) = warnings.of_savepoint(manifest_of(known, replace(known, name="orders-v1-t-changelog", evidence=None)), None)
-    assert "only the name says that orders-v1-t-changelog is orders's: saved, and never deleted" in told
+    assert "nothing but the name says that orders-v1-t-changelog is orders's: saved, and no restore and no rebuild deletes" in told
     assert all(key in told for key in ("`stores`", "topics.owned", "topics.foreign"))
 
 
@@ -77,9 +78,14 @@ def test_no_time_of_a_record_is_a_reason_to_warn(stamp: int) -> None:
 @pytest.mark.parametrize(("role", "told"), [(TopicRole.CHANGELOG, True), (TopicRole.REPARTITION, True), (TopicRole.INPUT, False)])
 def test_the_broker_s_time_on_an_internal_topic_is_told(role: TopicRole, told: bool) -> None:
     part = replace(image((segment(0, 10, [0]),)), committed=None)
-    found = manifest_of(replace(topic((part,), role=role), config={"message.timestamp.type": "LogAppendTime"}))
-    assert [("LogAppendTime" in text, "not guaranteed to be exact" in text) for text in warnings.of_restore(found)] == [(True, True)] * told
-    assert warnings.of_savepoint(found, None) == warnings.of_restore(found)
+    found = manifest_of(replace(topic((part,), role=role), config={TIMESTAMP_TYPE: LOG_APPEND}))
+    assert [("LogAppendTime" in text, "not guaranteed to be exact" in text) for text in warnings.of_savepoint(found, None)] == [
+        (True, True)
+    ] * told
+    by_brokers = replace(
+        found.topics[0], config={}, in_force={TIMESTAMP_TYPE: InForce(value=LOG_APPEND, source=SettingSource.STATIC_BROKER)}
+    )
+    assert len(warnings.of_savepoint(manifest_of(by_brokers), None)) == told, "whoever has set it"
 
 
 def test_schema_ids_are_told_to_stay_as_they_are() -> None:

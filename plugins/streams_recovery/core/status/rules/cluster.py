@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streams_recovery.core.checks.check import Severity
+from streams_recovery.core.checks.check import Occasion, Severity
+from streams_recovery.core.checks.savepoints import HANGING, UNATTRIBUTED, AttributionGaps, HangingFacts
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.remedies.groups import see_members
 from streams_recovery.core.remedies.remedy import KafkaTools
-from streams_recovery.core.remedies.transactions import HangingTransaction, abort, wait
+from streams_recovery.core.remedies.transactions import wait
 from streams_recovery.core.status.facts import (
     BROKER,
     HOUR,
@@ -24,6 +25,7 @@ from streams_recovery.core.status.facts import (
     TransactionState,
     daily_growth,
     finding,
+    found_in_look,
     per_second,
 )
 from streams_recovery.core.status.report import DiskStatus, StatusFinding, TopicStatus
@@ -32,13 +34,14 @@ from streams_recovery.core.words import command, first_names, size, span
 # Problems, partitions or members in a text.
 _NAMED: Final = 3
 
-MISSING, UNATTRIBUTED, REFUSED = "topic-missing", "topics-unattributed", "restore-refused"
+MISSING, REFUSED = "topic-missing", "restore-refused"
 
 
 def _find_topics(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     yield from _missing(observed)
-    yield from _unattributed(observed)
     yield from _refused(observed)
+    topics = observed.cluster.unattributed if observed.cluster else ()
+    yield from found_in_look(UNATTRIBUTED, AttributionGaps(name=observed.name, application_id=observed.application_id, topics=topics))
 
 
 def _refused(observed: ObservedApplication) -> Iterator[StatusFinding]:
@@ -51,18 +54,6 @@ def _refused(observed: ObservedApplication) -> Iterator[StatusFinding]:
             f"a restore of the newest exact savepoint would be refused: {'; '.join(why[:_NAMED])}{more}",
             remedies=[command("restore", observed.name, "--plan"), command("backup", observed.name)],
             numbers={"problems": float(len(why))},
-        )
-
-
-def _unattributed(observed: ObservedApplication) -> Iterator[StatusFinding]:
-    topics = observed.cluster.unattributed if observed.cluster else ()
-    if topics:
-        yield finding(
-            UNATTRIBUTED,
-            Severity.INFO,
-            f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {observed.application_id}'s",
-            remedies=[command("preflight", observed.name, "--for", "backup")],
-            numbers={"topics": len(topics)},
         )
 
 
@@ -124,37 +115,25 @@ def _left(observed: ObservedApplication, topic: InputState) -> float | None:
     return topic.retention_seconds - observed.age(topic.needed_since)
 
 
-HANGING, LONG = "transaction-hanging", "transaction-long"
+LONG = "transaction-long"
 
 
 def _find_transactions(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     if observed.cluster is None:
         return
-    tools = observed.cluster.tools
+    tools, several = observed.cluster.tools, observed.cluster.transactions
+    hanging = tuple(hangs for one in several if (hangs := one.proven) is not None)
+    # Its inputs are committed by others: a savepoint takes them up to where all is decided.
+    waits_for = frozenset(topic.name for topic in observed.cluster.topics if topic.role not in (TopicRole.INPUT, TopicRole.GLOBAL))
+    yield from found_in_look(HANGING, HangingFacts(tools=tools, hanging=hanging, waits_for=waits_for))
     known: dict[str, list[TransactionState]] = {}
-    for one in observed.cluster.transactions:
-        if (hangs := one.proven) is not None:
-            yield _hanging(tools, hangs)
-        elif one.transactional_id is not None:
+    for one in several:
+        if one.proven is None and one.transactional_id is not None:
             known.setdefault(one.transactional_id, []).append(one)
     for transactional_id, parts in known.items():
         ages = [one.age_seconds for one in parts if one.age_seconds is not None]
         if ages and max(ages) > limits.transaction_age:
             yield _long(tools, transactional_id, parts, max(ages), limits.transaction_age)
-
-
-def _hanging(tools: KafkaTools, one: HangingTransaction) -> StatusFinding:
-    """Nobody ends it, and no other partition waits for what becomes of it: it may be aborted where it is."""
-    where, remedy = str(one.tp), abort(tools, [one])
-    return finding(
-        HANGING,
-        Severity.CRITICAL,
-        f"a transaction on {where} from offset {one.start_offset} on hangs: {one.proof}, so it never ends by itself. No exact savepoint can be "
-        f"taken, and readers of committed records stop there. {remedy.sentence}",
-        subject=where,
-        remedies=remedy.commands,
-        numbers={"start_offset": float(one.start_offset)},
-    )
 
 
 def _long(tools: KafkaTools, transactional_id: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
@@ -331,9 +310,9 @@ def _held(observed: ObservedApplication) -> bool:
 
 
 RULES: Final = (
-    Rule(kinds=(MISSING, UNATTRIBUTED, REFUSED), parts=(PartName.CLUSTER,), find=_find_topics),
+    Rule(kinds=(MISSING, *UNATTRIBUTED.kinds(Occasion.LOOK), REFUSED), parts=(PartName.CLUSTER,), find=_find_topics),
     Rule(kinds=(SOON, LOST, UNREAD), parts=(PartName.CLUSTER,), find=_find_input_retention),
-    Rule(kinds=(HANGING, LONG), parts=(PartName.CLUSTER,), find=_find_transactions),
+    Rule(kinds=(*HANGING.kinds(Occasion.LOOK), LONG), parts=(PartName.CLUSTER,), find=_find_transactions),
     Rule(kinds=(HIGH, GROWS), parts=(PartName.CLUSTER,), find=_find_lag),
     Rule(
         kinds=(LARGE, TOPIC_GROWS, REPARTITION, REPARTITION_GROWS),

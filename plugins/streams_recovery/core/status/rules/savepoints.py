@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streams_recovery.core.checks.check import Severity
+from streams_recovery.core.checks.check import Occasion, Severity
+from streams_recovery.core.checks.savepoints import AHEAD, SEALS, FutureRecords
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.remedies.locks import end_record, take_lock
-from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
-from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, RepositoryFacts, RestoreState, Rule, finding
+from streams_recovery.core.repository.seal import forged_text
+from streams_recovery.core.status.facts import (
+    Limits,
+    ObservedApplication,
+    PartName,
+    RepositoryFacts,
+    RestoreState,
+    Rule,
+    finding,
+    found_in_look,
+)
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, first_names, span
 
@@ -100,7 +110,7 @@ def _find_survival(observed: ObservedApplication, _limits: Limits) -> Iterator[S
     )
 
 
-DAMAGED, AHEAD, FORGED, NO_SEALS = "savepoints-unreadable", "ids-ahead", "records-forged", "not-sealed"
+DAMAGED, FORGED = "savepoints-unreadable", "records-forged"
 
 
 def _find_damaged_savepoints(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
@@ -115,14 +125,7 @@ def _find_damaged_savepoints(observed: ObservedApplication, _limits: Limits) -> 
             remedies=[command("verify", observed.name, "--level", "full")],
             numbers={"savepoints": float(len(facts.damaged))},
         )
-    if facts.ahead:
-        yield finding(
-            AHEAD,
-            Severity.WARNING,
-            f"these savepoints and restores have a time that has not come: {_last(facts.ahead)}",
-            remedies=[command("verify", observed.name)],
-            numbers={"ids": float(len(facts.ahead))},
-        )
+    yield from found_in_look(AHEAD, FutureRecords(name=observed.name, ids=facts.ahead, keys=()))
     yield from _seals(observed.name, facts)
 
 
@@ -132,8 +135,7 @@ def _last(ids: Sequence[str]) -> str:
 
 
 def _seals(name: str, facts: RepositoryFacts) -> Iterator[StatusFinding]:
-    if not facts.sealed:
-        yield finding(NO_SEALS, Severity.INFO, NOT_SEALED, remedies=[command("seal-key", "seal.key")])
+    yield from found_in_look(SEALS, facts.sealed)
     if facts.forged_count:
         named = "; ".join(f"{one.key} ({one.why})" for one in facts.forged[:_NAMED])
         more = f"; and {facts.forged_count - _NAMED} more" if facts.forged_count > _NAMED else ""
@@ -261,7 +263,11 @@ RULES: Final = (
     Rule(kinds=(NOT_EXACT,), parts=(PartName.REPOSITORY,), find=_find_savepoint_consistency),
     Rule(kinds=(FAILED,), parts=(PartName.REPOSITORY,), find=_find_savepoint_runs),
     Rule(kinds=(LOST,), parts=(PartName.REPOSITORY,), find=_find_survival),
-    Rule(kinds=(DAMAGED, AHEAD, FORGED, NO_SEALS), parts=(PartName.REPOSITORY,), find=_find_damaged_savepoints),
+    Rule(
+        kinds=(DAMAGED, FORGED, *AHEAD.kinds(Occasion.LOOK), *SEALS.kinds(Occasion.LOOK)),
+        parts=(PartName.REPOSITORY,),
+        find=_find_damaged_savepoints,
+    ),
     Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quiesce),
     Rule(kinds=(GUARD, RESTORED), parts=(PartName.REPOSITORY,), find=_find_topic_holds),
     Rule(kinds=(LONG, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find_locks),
