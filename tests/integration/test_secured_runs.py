@@ -35,9 +35,11 @@ from tests.support.applications.small import Small, asked, configured_for, lose_
 from tests.support.kafka.access_rules import Rules
 from tests.support.kafka.consumers import member
 from tests.support.kafka.secured_broker import ADMIN, Secured
+from tests.support.page_commands import blocks
 from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.kafka
+SECURITY = PROJECT / "docs" / "security.md"
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +170,55 @@ def test_the_rights_that_are_advised_leave_out_another_application_whose_id_begi
     finally:
         firm.recovery.groups.delete(other)
         cluster.delete_topics([theirs])
+
+
+def of_the_commands(me: str, names: dict[str, str]) -> list[str]:
+    """The commands of the page about security, for an application of another name."""
+    [block] = [one for one in blocks(SECURITY.read_text()) if "kafka-acls.sh" in one]
+    there = {"orders": me, "orders-": f"{me}-", **names}
+    commands = [line for line in block.replace("\\\n", " ").splitlines() if line.startswith("kafka-acls.sh")]
+    return [" ".join(there.get(word, word) for word in command.split()) for command in commands]
+
+
+def of_the_table(me: str, names: dict[str, str]) -> list[str]:
+    """The same of its table, for restores."""
+    resources = {
+        "topics that begin": f"--topic {me}- --resource-pattern-type prefixed",
+        "inputs, all": f"--topic {names['incoming']}",
+        "outputs, global tables": f"--topic {names['outgoing']}",
+        "group": f"--group {me}",
+        "transactional ids": f"--transactional-id {me}- --resource-pattern-type prefixed",
+        "the cluster": "--cluster",
+    }
+    found = []
+    for line in SECURITY.read_text().splitlines():
+        row = [cell.strip() for cell in line.split("|")]
+        for begin, resource in resources.items():
+            if len(row) == 5 and row[1].startswith(begin):
+                operations = " ".join(f"--operation {one}" for one in re.findall(r"\b[A-Z]\w+", row[3]))
+                options = f"--bootstrap-server x --command-config x --add --allow-principal User:restore {operations}"
+                found.append(f"kafka-acls.sh {options} {resource}")
+    assert len(found) == len(resources)
+    return found
+
+
+@pytest.mark.remedy("right-unknown")
+def test_the_rights_of_the_page_are_enough_for_whoever_has_to_compare_them(secured: Secured, firm: Small, rules: Rules) -> None:
+    """Every broker that is supported tells what a user may do, so none says that it does not: what there is to compare with is shown to be right."""
+    me, names = firm.recovery.application_id, {"incoming": firm.input.topic, "outgoing": firm.output.topic}
+    assert blocking(before_backup(firm, secured))
+    for command in of_the_commands(me, names):
+        rules.apply(command)
+    assert [one for one in before_backup(firm, secured) if one.kind == "acl"] == []
+    with reopened(firm, secured.connection("backup")) as mine:
+        saved = take(mine).savepoint_id
+    lose_state_and_group(firm)
+    assert blocking(before_restore(firm, secured))
+    for command in of_the_table(me, names):
+        rules.apply(command)
+    assert [one for one in before_restore(firm, secured) if one.kind == "acl"] == []
+    with reopened(firm, secured.connection("restore")) as mine:
+        assert bring_back(mine.recovery).savepoint_id == saved
 
 
 @pytest.mark.fault("F57")

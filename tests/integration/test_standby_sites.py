@@ -105,7 +105,7 @@ def two(small: Small, tmp_path: Path, own_bootstrap: str) -> Iterator[Two]:
         there.delete_topics([name for name in there.topic_names() if small.recovery.application_id in name])
 
 
-@pytest.mark.remedy("site-input", "site-partitions-added")
+@pytest.mark.remedy("site-input", "site-partitions-added", "site-partitions-mirrored")
 def test_what_an_input_at_a_site_lacks_is_there_when_it_was_done_as_it_is_told(two: Two) -> None:
     name = two.small.input.topic
     admin = AdminClient({"bootstrap.servers": two.servers["DEFAULT"], "log_level": 0})
@@ -134,6 +134,16 @@ def test_what_an_input_at_a_site_lacks_is_there_when_it_was_done_as_it_is_told(t
     [written] = told()
     assert "kafka-topics.sh" not in written.next_step
     assert "mirror it again from its beginning" in written.next_step
+
+    # As many as the input gets at home too.
+    there.delete_topics([name])
+    there.create_topic(name, partitions=3, replication_factor=1, config={})
+    [more] = told()
+    assert "if the input has got 3 partitions since that savepoint, take one now and fail over with it" in more.next_step
+    [added] = admin.create_partitions([NewPartitions(name, 3)]).values()
+    added.result(30)
+    publish(two.small)
+    assert told() == []
 
 
 def test_the_monitor_says_once_a_day_what_a_standby_lacks(two: Two) -> None:

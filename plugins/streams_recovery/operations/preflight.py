@@ -181,7 +181,7 @@ def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tup
     ends = recovery.cluster.high_watermarks([TopicPartition(name, number) for name, count in inputs.items() for number in range(count)])
     return (
         *before_restore(recovery, wanted, replacing=True),
-        *(warning("replication", text, more_brokers_there()) for text in lowered),
+        *(warning("replication", one.text, more_brokers_there(in_sync=one.in_sync)) for one in lowered),
         *inputs_there(recovery.connection.tools, images, described, [name for name in images if not _readable(rights.topics[name])], ends),
         *space_of_brokers(recovery, images, described),
     )

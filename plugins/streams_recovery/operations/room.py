@@ -50,11 +50,12 @@ def _spark_room(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     try:
         if not recovery.spark_master().startswith("local"):
             return ()
-        named = os.environ.get("SPARK_LOCAL_DIRS") or spark_defaults().get("spark.local.dir") or gettempdir()
+        named = (variable := os.environ.get("SPARK_LOCAL_DIRS")) or spark_defaults().get("spark.local.dir") or gettempdir()
     except (NotFound, ConfigInvalid):
         return ()
     rooms = {one: room for one in named.split(",") if (room := _free(Path(one))) is not None}
-    return tuple(finding for one, room in rooms.items() for finding in judge.room_for_spark(one, room))
+    setting = "SPARK_LOCAL_DIRS" if variable else "spark.local.dir"
+    return tuple(finding for one, room in rooms.items() for finding in judge.room_for_spark(one, room, setting=setting))
 
 
 def _free(directory: Path) -> int | None:

@@ -222,15 +222,15 @@ def room_for_copy(needed: int, free: int, *, first: bool) -> tuple[PreflightFind
     return (blocking_finding("space", text, remedy) if first and needed > free * _SQUEEZED else warning("space", text, remedy),)
 
 
-def room_for_spark(directory: str, free: int) -> tuple[PreflightFinding, ...]:
-    """A warning if the disk on which Spark keeps what does not fit into memory is nearly full."""
+def room_for_spark(directory: str, free: int, *, setting: str) -> tuple[PreflightFinding, ...]:
+    """A warning if the disk on which Spark keeps what does not fit into memory is nearly full. ``setting`` names that disk, or may."""
     if free >= _SPARK_ROOM:
         return ()
     return (
         warning(
             "space",
             f"{directory}, where Spark keeps what does not fit into memory, has {size(free)} free",
-            make_room_for_spark(),
+            make_room_for_spark(setting),
         ),
     )
 

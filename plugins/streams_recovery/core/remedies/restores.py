@@ -142,9 +142,12 @@ def look_before_replacing() -> Remedy:
     return Remedy(kind=LOOK_INSIDE, text="they are saved first; see what is in them before you allow it")
 
 
-def more_brokers_there() -> Remedy:
-    """A site that is smaller."""
-    return Remedy(kind=REPLICAS_THERE, text="give that cluster more brokers, or set replication_factor of the site")
+def more_brokers_there(*, in_sync: bool) -> Remedy:
+    """A site that is smaller. ``in_sync``: it is about how many replicas have a record before it counts as written, which follows from how many there are."""
+    if in_sync:
+        text = "give that cluster more brokers. Without them nothing is to do before the move: `advise` says afterwards which topics to give replicas"
+        return Remedy(kind=REPLICAS_THERE, text=text)
+    return Remedy(kind=REPLICAS_THERE, text="give that cluster more brokers, or set replication_factor of the site to no more than it has")
 
 
 def make_room_there() -> Remedy:
@@ -166,7 +169,7 @@ def examples() -> tuple[Remedy, ...]:
         tell_readers(),
         choose_exact(),
         look_before_replacing(),
-        more_brokers_there(),
+        *(more_brokers_there(in_sync=in_sync) for in_sync in (False, True)),
         make_room_there(),
         *(
             match_partitions(tools, "orders", there=there, saved=4, written=written)

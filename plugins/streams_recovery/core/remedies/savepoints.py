@@ -115,12 +115,15 @@ def seal_records() -> Remedy:
 
 def make_room_for_copy() -> Remedy:
     """The disk of a repository that is a directory."""
-    return Remedy(kind=ROOM_FOR_FILES, text="give that disk more room, or expire savepoints")
+    return Remedy(
+        kind=ROOM_FOR_FILES,
+        text="give that disk more room. To expire savepoints gives room after retention.grace_days: the first expiry behind these removes their files",
+    )
 
 
-def make_room_for_spark() -> Remedy:
-    """The disk on which Spark keeps what does not fit into memory."""
-    return Remedy(kind=ROOM_FOR_SPARK, text="make room there, or let spark.local.dir name another disk")
+def make_room_for_spark(setting: str) -> Remedy:
+    """The disk on which Spark keeps what does not fit into memory. ``setting`` is what names it: Spark looks at no other then."""
+    return Remedy(kind=ROOM_FOR_SPARK, text=f"make room there, or let {setting} name another disk")
 
 
 def examples() -> tuple[Remedy, ...]:
@@ -140,5 +143,5 @@ def examples() -> tuple[Remedy, ...]:
         ),
         seal_records(),
         make_room_for_copy(),
-        make_room_for_spark(),
+        make_room_for_spark("spark.local.dir"),
     )

@@ -82,7 +82,15 @@ def check_left(seen: SeenSite, lost: str) -> bool:
     return bool(lost)
 
 
-def fewer_replicas(manifest: Manifest, *, factor: int | None, brokers: int | None) -> tuple[Manifest, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """What topics get less of at a site, as a warning. ``in_sync``: how many replicas have a record before it counts as written."""
+
+    text: str
+    in_sync: bool
+
+
+def fewer_replicas(manifest: Manifest, *, factor: int | None, brokers: int | None) -> tuple[Manifest, tuple[Lowered, ...]]:
     """The savepoint with ``factor`` replicas of each topic that a restore creates, those of the savepoint without one, and never more than ``brokers`` where
     these count; and the warnings. A topic that asks for more replicas in sync than it has takes no record, so that setting is lowered as well.
     """
@@ -103,11 +111,11 @@ def fewer_replicas(manifest: Manifest, *, factor: int | None, brokers: int | Non
     topics = tuple(image_of(topic) for topic in manifest.topics)
     warnings = []
     if lowered:
-        warnings.append(
-            f"{brokers} brokers are up, so topics get that many replicas in place of those that they had: {first_names(lowered)}"
-        )
+        text = f"{brokers} brokers are up, so topics get that many replicas in place of those that they had: {first_names(lowered)}"
+        warnings.append(Lowered(text=text, in_sync=False))
     if in_sync:
-        warnings.append(f"{_MIN_IN_SYNC} is lowered with the replicas, and must be raised with them later: {first_names(in_sync)}")
+        text = f"{_MIN_IN_SYNC} is lowered with the replicas, and must be raised with them later: {first_names(in_sync)}"
+        warnings.append(Lowered(text=text, in_sync=True))
     return replace(manifest, topics=topics), tuple(warnings)
 
 

@@ -158,6 +158,7 @@ class Keda(threading.Thread):
     ("workload", "claims", "parts"),
     [("deployment", None, ()), ("statefulset", "delete", ("claims: delete",)), ("statefulset", "job", ("claims: job",))],
 )
+@pytest.mark.remedy("right-kubernetes")
 def test_the_rights_of_the_manifest_are_enough(pods, workload, claims, parts):
     one = pods(workload=workload, claims=claims is not None)
     one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one, "KEDA", *parts))
@@ -196,6 +197,7 @@ def test_with_keda_in_the_cluster_its_rights_are_needed(pods):
         ("jobs", ["create", "delete", "get"]),
     ],
 )
+@pytest.mark.remedy("right-kubernetes")
 def test_each_right_that_is_missing_is_named(pods, without, verbs):
     one = pods(claims=True)
     one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one, "claims: job", without=without))

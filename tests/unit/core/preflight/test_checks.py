@@ -467,8 +467,8 @@ def test_a_disk_that_cannot_take_a_first_copy_blocks_and_one_that_hardly_can_is_
     assert kinds(room_for_copy(100, 9, first=True)) == [("space", PreflightSeverity.BLOCKING)]
     assert kinds(room_for_copy(100, 9, first=False)) == [("space", PreflightSeverity.WARNING)], "it may copy little"
     assert room_for_copy(0, 0, first=True) == ()
-    assert room_for_spark("/scratch", 1 << 30) == ()
-    (told,) = room_for_spark("/scratch", 1000)
+    assert room_for_spark("/scratch", 1 << 30, setting="spark.local.dir") == ()
+    (told,) = room_for_spark("/scratch", 1000, setting="spark.local.dir")
     assert told.text == "/scratch, where Spark keeps what does not fit into memory, has 1.0 kB free"
 
 

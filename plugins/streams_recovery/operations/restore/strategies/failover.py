@@ -84,7 +84,7 @@ class Failover(RestoreStrategy):
                 ),
                 *there.proofs,
                 *stays(there.kept, before=seen.site),
-                *fewer,
+                *(one.text for one in fewer),
                 *left_behind(manifest, names, present, before=seen.site, to=self.to),
                 *_schemas(recovery),
             ),
