@@ -16,8 +16,10 @@ from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
 from streams_recovery.core.remedies.remedy import ADMIN_PROPERTIES
 from streams_recovery.core.remedies.transactions import find
+from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.waiting import poll
 from streams_recovery.core.work import OffsetRange
+from streams_recovery.engine.submitter import Submitter
 from streams_recovery.kafka import application_logs
 from streams_recovery.kafka.reader import _why_nothing_comes
 from streams_recovery.kafka.transactions import OpenTransaction
@@ -25,7 +27,9 @@ from streams_recovery.operations import preflight, restore, savepoint
 from tests.support.applications.monitored import limited, looked
 from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import begun, cut, publish, published
-from tests.support.applications.small import Small, asked, configured_for, small_application, surviving
+from tests.support.applications.shape_inputs import ZERO, part
+from tests.support.applications.shapes import Fleet, shaped
+from tests.support.applications.small import Small, asked, configured, configured_for, small_application, surviving
 from tests.support.applications.topic_records import state_of, transaction
 from tests.support.kafka.access_rules import Rules
 from tests.support.kafka.hanging_transactions import hang
@@ -134,6 +138,35 @@ def test_after_the_abort_the_savepoint_from_before_brings_the_state_back(small: 
     )
     assert restored(small.recovery, before) > 0
     assert state_of(small.recovery, small.changelog) == expected
+
+
+@pytest.mark.deep
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.remedy("transaction-abort")
+def test_after_the_abort_an_application_goes_on_from_the_savepoint_from_before_as_if_nothing_had_been(
+    own_bootstrap: str, tmp_path: Path, in_session: Submitter
+) -> None:
+    """A real application of Kafka Streams. What hangs in its changelog is another producer's: its own cannot be made to."""
+    fleet, elsewhere = Fleet(shapes=("tables", "suppressed"), threads=1), TopicPartition(f"elsewhere-{uuid.uuid4().hex[:8]}", 0)
+    with shaped(own_bootstrap, tmp_path, fleet, in_session) as app:
+        app.recovery.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config={})
+        app.start()
+        app.feed({shape: part(shape, 1, ZERO) for shape in fleet.shapes})
+        # They are replaced where they are, which a name alone does not allow.
+        app.recovery = recovery = replace(app.recovery, config=configured(app.recovery, topics={"owned": app.internal()}))
+        before = app.savepoint()
+        app.feed({shape: part(shape, 2, ZERO) for shape in fleet.shapes})
+        hang(own_bootstrap, TopicPartition(f"{recovery.application_id}-tables-inner-changelog", 0), elsewhere)
+        with pytest.raises(Refused, match="a transaction hangs on") as caught:
+            app.savepoint()
+        assert "restore a savepoint from before it afterwards" in str(caught.value)
+        recovery.application.stop(timeout=60)
+        done(caught.value.commands[0])
+        app.mark()
+        assert app.restore(savepoint=before).verdict is Verdict.EQUAL
+        app.feed({shape: part(shape, 3, ZERO, last=True) for shape in fleet.shapes})
+        app.check()
 
 
 @pytest.mark.remedy("transaction-wait")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -12,19 +13,32 @@ from confluent_kafka import TopicPartition as ClientPartition
 from streams_recovery.application.command import CommandApplication
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
-from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.remedies.groups import know_members
 from streams_recovery.core.remedies.topics import LAG
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.writer import PartitionWriter, Producers
 from streams_recovery.operations import preflight, restore, savepoint, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.notices import advice
 from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import begun, publish, published, take
-from tests.support.applications.small import RUNNING, Small, asked, configured_for, lose_state, says, surviving
+from tests.support.applications.small import (
+    RUNNING,
+    Small,
+    asked,
+    configured,
+    configured_for,
+    lose_state,
+    says,
+    small_application,
+    surviving,
+    with_policy,
+)
 from tests.support.applications.topic_records import delete_below, produce, state_of
+from tests.support.examples.rows import batch_of
 from tests.support.kafka.cleaner import EAGER
 from tests.support.kafka.consumers import living
 from tests.support.kafka.records import write
@@ -141,6 +155,29 @@ def test_members_that_nobody_knows_are_stopped_or_made_known_or_waited_for(small
     assert poll(lambda: not told(small.recovery, "instances") or None, seconds=60, interval=0.5)
     preflight.required_for_backup(small.recovery, QuiesceMode.STOP)
     brought_back(small)
+
+
+@pytest.mark.remedy("group-standby-stop")
+def test_an_application_that_pauses_gets_a_second_copy_of_its_state_once_it_is_stopped_instead(bootstrap: str, tmp_path: Path) -> None:
+    """That none can be paused with one is shown with real instances elsewhere."""
+    with small_application(bootstrap, tmp_path, programs={"pause": ["true"], "resume": ["true"]}, consistency={"mode": "pause"}) as small:
+        batch = batch_of([(1, b"k%d" % number, b"v", None) for number in range(10_000)])
+        end = small.recovery.cluster.high_watermarks([small.changelog])[small.changelog]
+        with PartitionWriter(Producers(small.recovery.connection), small.changelog, expected_end=end) as writer:
+            for _ in range(300):
+                writer.write(batch)
+            writer.finish()
+        told_now = advised(small.recovery, "", "standbys")
+        assert told_now is not None
+        assert told_now.remedies == ()
+        assert "set backup.consistency.mode to stop, and look here again" in told_now.text
+        stops = with_policy(small.recovery, mode=QuiesceMode.STOP)
+        again = advised(stops, "", "standbys")
+        assert again is not None
+        assert "Set num.standby.replicas=1 in the application, and write it as application.standby_replicas" in again.text
+        copied = configured(stops, application={"standby_replicas": 1})
+        assert advised(replace(stops, config=copied), "", "standbys") is None
+        assert blocking(preflight.before_backup(replace(stops, config=copied), QuiesceMode.STOP)) == ()
 
 
 @pytest.mark.remedy("restore-partitions")

@@ -10,9 +10,11 @@ import pytest
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import Consistency, Evidence, QuiesceMode, TopicRole
 from streams_recovery.core.offsets.strategies import Earliest
+from streams_recovery.core.remedies.restores import guard_unread_input
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.engine.submitter import Submitter
@@ -50,7 +52,9 @@ def bring_back(words: WordCounts, submitter: Submitter, kind: type | None = None
     return shown[0]
 
 
+@pytest.mark.remedy("restore-unread-input")
 def test_words_are_counted_right_after_a_loss(words: WordCounts, in_session: Submitter) -> None:
+    """The example has the handler that the plan asks for. Without it most of such starts count wrong, and some do not: no test asks for that."""
     words.start()
     words.say(4)
     saved = backup(words, in_session)
@@ -72,6 +76,7 @@ def test_words_are_counted_right_after_a_loss(words: WordCounts, in_session: Sub
     words.lose()
     planned = bring_back(words, in_session, replace=True)
     assert {topic.name for topic in planned.create} == set(words.internal[:3])
+    assert [one for one in planned.warnings if str(guard_unread_input(ApplicationKind.FAUST.dialect.loses_unread)) in one]
     words.await_counted()
     words.say(1)
     assert words.changelogs() == words.truth()

@@ -13,8 +13,14 @@ from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 
 RACKS: Final = {1: "a", 2: "a", 3: "b", 4: "c"}
-# The first one stays: it has the controller, and the topics of a group.
-_FIRST: Final = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
+# Whatever has no other replicas of its own outlives one that stops. The first one stays: it has the controller.
+_SHARED: Final = {
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +40,7 @@ class Racked:
     def start(self, node: int) -> None:
         """Start one, on its data, and return when it answers."""
         own = self.directory / f"broker-{node}"
-        settings = {"broker.rack": RACKS[node], **_FIRST}
+        settings = {"broker.rack": RACKS[node], **_SHARED}
         if node > 1:
             settings |= {
                 "process.roles": "broker",

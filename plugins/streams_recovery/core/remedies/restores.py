@@ -102,7 +102,10 @@ def deploy_its_version() -> Remedy:
 
 def guard_unread_input(needs: str) -> Remedy:
     """``needs`` is what an application of this kind needs, so that no input is lost when it starts."""
-    return Remedy(kind=UNREAD, text=f"give the application what it needs: {needs}")
+    return Remedy(
+        kind=UNREAD,
+        text=f"give the application what it needs: {needs}. Nobody sees from outside whether it has that, so every plan says this",
+    )
 
 
 def find_writer_of_log(log: str) -> Remedy:

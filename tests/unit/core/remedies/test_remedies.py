@@ -19,7 +19,7 @@ PACKAGE = PROJECT / "plugins" / "streams_recovery"
 TOOL = re.compile(
     r"\bkafka-(?:[a-z]+-)*(?:acls|configs|dirs|election|groups|offsets|partitions|records|topics|transactions|versions)\b|\bkafka-[\w-]+\.sh\b"
 )
-TEST = "tests/unit/test_it.py::test_a"
+TEST, SHOWN = "tests/integration/test_it.py::test_a", "tests/unit/test_it.py::test_a"
 
 
 def written_commands(source: str) -> Iterator[tuple[int, str]]:
@@ -57,18 +57,24 @@ def remedy(name: str, condition: str = "It is down.") -> Remedy:
 
 
 @pytest.mark.parametrize(
-    ("examples", "marks", "said"),
+    ("examples", "marks", "excused", "said"),
     [
-        ([remedy("a"), remedy("a")], {"a": [TEST]}, []),
-        ([remedy("a"), remedy("a", "It is up.")], {"a": [TEST]}, ["two kinds of remedies have the id a"]),
-        ([remedy("a")], {}, ["no test carries out a"]),
-        ([remedy("a")], {"a": [TEST], "b": [TEST]}, ["b is no kind of remedy"]),
+        ([remedy("a"), remedy("a")], {"a": [TEST]}, {}, []),
+        ([remedy("a"), remedy("a", "It is up.")], {"a": [TEST]}, {}, ["two kinds of remedies have the id a"]),
+        ([remedy("a")], {}, {}, ["no test carries out a"]),
+        ([remedy("a")], {}, {"a": "It is far away."}, ["no test carries out a"]),
+        ([remedy("a")], {"a": [TEST], "b": [TEST]}, {}, ["b is no kind of remedy"]),
+        ([remedy("a")], {"a": [SHOWN]}, {}, ["no test carries out a, those that are marked are unit tests"]),
+        ([remedy("a")], {"a": [SHOWN, TEST]}, {}, []),
+        ([remedy("a")], {"a": [SHOWN]}, {"a": "It is far away."}, []),
+        ([remedy("a")], {"a": [SHOWN]}, {"a": " "}, ["a is excused without a reason"]),
+        ([remedy("a")], {"a": [TEST]}, {"b": "It is far away."}, ["b is excused, and no kind of remedy"]),
     ],
 )
-def test_a_remedy_without_a_test_and_a_test_without_a_remedy_are_named(
-    examples: list[Remedy], marks: dict[str, list[str]], said: list[str]
+def test_a_remedy_that_no_test_carries_out_and_a_test_without_a_remedy_are_named(
+    examples: list[Remedy], marks: dict[str, list[str]], excused: dict[str, str], said: list[str]
 ) -> None:
-    assert problems(examples, marks) == said
+    assert problems(examples, marks, excused) == said
 
 
 def test_marks_are_read_from_the_tests(tmp_path: Path) -> None:
@@ -80,7 +86,7 @@ def test_marks_are_read_from_the_tests(tmp_path: Path) -> None:
 def test_the_page_has_condition_words_commands_and_tests() -> None:
     page = remedies_page({"a": [TEST]}, [remedy("a"), remedy("b")])
     assert (
-        "## a\n\nOnly when this is true: It is down.\n\n- do a\n\n    ```sh\n    run a\n    run b\n    ```\n\nCarried out by `tests/unit/"
+        "## a\n\nOnly when this is true: It is down.\n\n- do a\n\n    ```sh\n    run a\n    run b\n    ```\n\nCarried out by `tests/integration/"
         in page
     )
 
