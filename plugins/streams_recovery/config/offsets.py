@@ -13,6 +13,9 @@ from streams_recovery.core.offsets.strategies import OffsetStrategy, parse
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.words import EPOCH, parse_moment
 
+# In place of a moment: the one of the configuration.
+CONFIGURED = "configured"
+
 
 def offset_strategy(config: ApplicationConfig, requested: str, *, read: ReadFile) -> OffsetStrategy:
     """The strategy that was ``requested``, or the configured one when that is empty. Raises ``ConfigInvalid``."""
@@ -43,8 +46,9 @@ def anywhere(name: str) -> bytes:
 
 
 def as_of(config: ApplicationConfig, requested: str, by: str) -> AsOf:
-    """The moment that was ``requested``, or the configured one when that is empty. Raises ``ConfigInvalid`` when there is neither."""
+    """The moment that was ``requested``, or the configured one when that is empty or says so. Raises ``ConfigInvalid`` when there is neither."""
     configured = config.restore.time_window_end
+    requested = "" if requested == CONFIGURED else requested
     if not requested.strip() and configured is None:
         raise ConfigInvalid(
             "no moment is given", next_step="name one with its time zone, such as 2026-11-21T12:00:00Z, or set restore.time_window_end"

@@ -1,23 +1,33 @@
-"""Fields of requests, as a person is asked for them: in Airflow's form, on the page and on the command line. Each request has its own fields beside it; here
-are those that several have.
+"""Forms: how a person is asked for a request, in Airflow, on the page and on the command line. A request says with the type of each of its fields how it is
+asked for: ``savepoint: Annotated[str, SAVEPOINT]``. ``Form`` gathers that, and ``request_of`` makes the request from what was given. Fields that several
+requests have are here.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+import inspect
+import types
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from streams_recovery.core.names import checked_name
 from streams_recovery.core.words import LATEST, PATTERN
+
+T = TypeVar("T")
 
 
 class FieldKind(enum.StrEnum):
     """The values that a field takes. ``topics`` and ``groups`` are lists of names; ``moment`` is a date and a time with its zone; ``count`` is a number that
-    is not negative, ``numbers`` are several of them.
+    is not negative, ``numbers`` are several of them. A ``document`` is a long text, on the command line a file with it. An ``application`` is the name of a
+    configured one.
     """
 
     TEXT = "text"
+    DOCUMENT = "document"
+    APPLICATION = "application"
     COUNT = "count"
     NUMBERS = "numbers"
     SWITCH = "switch"
@@ -29,22 +39,25 @@ class FieldKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """One field of a request, as a person is asked for it. ``option_help`` is what the command line says, and ``option`` its name there, where it is another.
-    A field without a ``default`` may be left out; ``required`` says that it may not be empty. A text must match all of ``pattern``. ``choices`` are the
-    values, each with what a person is shown for it.
+    """One field of a form. Its ``name`` is that of the request's field, unless it says another one. ``option_help`` is what the command line says, ``option``
+    its name there, where it is another, and ``metavar`` the word for its value. A field without a ``default`` may be left out; ``required`` says that it may
+    not be empty. A text must match all of ``pattern``. ``choices`` are the values, each with what a person is shown for it. Fields of a lower ``rank`` come
+    first in a form, those of one rank in the order of the request's.
     """
 
-    name: str
     title: str
+    name: str = ""
     kind: FieldKind = FieldKind.TEXT
     help: str | None = None
     option_help: str = ""
     option: str = ""
+    metavar: str | None = None
     default: str | bool | None = None
     required: bool = False
     pattern: str = ""
     longest: int = 500
     choices: Mapping[str, str] = field(default_factory=dict)
+    rank: int = 0
 
     @property
     def option_name(self) -> str:
@@ -55,6 +68,78 @@ class FormField:
     def shown(self) -> str:
         """What a message calls it, as a form does; see ``with_options``."""
         return f"`{self.name}`"
+
+
+class Form:
+    """The form of a request type, as its class attribute ``FORM``: the fields that it asks for, in the order in which they are shown."""
+
+    def __get__(self, _: object, request_type: type) -> tuple[FormField, ...]:
+        asked = (one for of_field in asked_for(request_type).values() for one in of_field)
+        return tuple(sorted(asked, key=lambda one: one.rank))
+
+
+@cache
+def asked_for(request_type: type) -> Mapping[str, tuple[FormField, ...]]:
+    """The form's fields by the request's field that is made of them. One that nobody is asked for has none."""
+    hints = get_type_hints(request_type, include_extras=True)
+    # What a type says itself comes before what it inherits.
+    declared = dict.fromkeys(name for kind in request_type.__mro__ for name in inspect.get_annotations(kind))
+    named = {one.name for one in fields(request_type)}
+    return {
+        name: tuple(
+            one if one.name else replace(one, name=name) for one in getattr(hints[name], "__metadata__", ()) if isinstance(one, FormField)
+        )
+        for name in declared
+        if name in named
+    }
+
+
+# Makes a value of what was given for these fields of a form. None leaves the request's field as its type has it.
+Reader = Callable[[tuple[FormField, ...], Mapping[str, Any]], Any]
+
+
+def request_of(request_type: type[T], given: Mapping[str, Any], readers: Mapping[Any, Reader] | None = None, **known: Any) -> T:
+    """The request for what was ``given``, by the names of the form's fields; other names do not count. What was left out is as the type has it, or empty.
+    ``readers`` make the values of types, or of kinds of fields, that take more than what was given. ``known`` are fields that nobody is asked for. Raises
+    ``ConfigInvalid`` for a name that is not allowed, and what the readers raise.
+    """
+    hints, values, by_field = get_type_hints(request_type), dict(known), asked_for(cast("Hashable", request_type))
+    for one in fields(cast("Any", request_type)):
+        asked = by_field[one.name]
+        if not asked or one.name in known:
+            continue
+        value = _read(hints[one.name], asked, given, readers or {})
+        if value is not None:
+            values[one.name] = value
+        elif one.default is MISSING and one.default_factory is MISSING:
+            values[one.name] = _empty(hints[one.name])
+    return request_type(**values)
+
+
+def _read(hint: Any, asked: tuple[FormField, ...], given: Mapping[str, Any], readers: Mapping[Any, Reader]) -> Any:
+    reader = readers.get(hint) or readers.get(asked[0].kind)
+    if reader is not None:
+        return reader(asked, given)
+    kind: Any = next(one for one in (get_args(hint) if get_origin(hint) is types.UnionType else (hint,)) if one is not types.NoneType)
+    if not is_dataclass(kind):
+        return _plain(kind, asked[0], given.get(asked[0].name))
+    hints = get_type_hints(kind)
+    parts = {one.name: _read(hints[one.name], (one,), given, readers) for one in asked}
+    return cast("Any", kind)(**{name: value for name, value in parts.items() if value is not None})
+
+
+def _plain(kind: Any, asked: FormField, value: Any) -> Any:
+    if value is None:
+        return None
+    if get_origin(kind) is tuple:
+        return tuple(checked_name("topic", name) for name in value) if asked.kind is FieldKind.TOPICS else tuple(value)
+    if issubclass(kind, enum.Enum):
+        return kind(value) if value else None
+    return value
+
+
+def _empty(hint: Any) -> Any:
+    return {str: "", bool: False}.get(hint, () if get_origin(hint) is tuple else None)
 
 
 def with_options(text: str, fields: Iterable[FormField]) -> str:
@@ -83,8 +168,10 @@ def savepoint_field(*others: str, latest: str = "the newest exact one", **change
 def reason_field(kept_with: str) -> FormField:
     """The reason of a request. ``kept_with`` is what it is written into."""
     text = f"Kept with {kept_with}."
-    return FormField(name="reason", title="Reason", help=text, option_help=text)
+    return FormField(name="reason", title="Reason", help=text, option_help=text, rank=LAST)
 
 
+# What a person says of the whole request comes at the end of its form.
+LAST: Final = 9
 SAVEPOINT: Final = savepoint_field()
-CONFIRM: Final = FormField(name="confirm", title="Confirmation", help="Type the application id.", longest=249)
+CONFIRM: Final = FormField(name="confirm", title="Confirmation", help="Type the application id.", longest=249, rank=LAST - 1)

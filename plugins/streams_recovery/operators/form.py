@@ -33,8 +33,8 @@ _RUN: Final = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_c
 
 
 def of(*fields: FormField) -> dict[str, Param]:
-    """The params of a form, by their names."""
-    return {field.name: _param(field) for field in fields}
+    """The params of a form, by their names, without those for another application: a scope has them, and knows which there are."""
+    return {field.name: _param(field) for field in fields if field.kind is not FieldKind.APPLICATION}
 
 
 def _param(field: FormField) -> Param:

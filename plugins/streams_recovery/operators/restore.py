@@ -5,8 +5,7 @@ Task groups give the ids of their tasks no prefix, so a task is called the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -14,19 +13,16 @@ from airflow.sdk import BaseOperator, Context, TaskGroup, chain
 from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery.config.loader import config_directory, load_application
-from streams_recovery.config.offsets import as_of, inside, offset_strategy
+from streams_recovery.config.offsets import inside
 from streams_recovery.core.approval import approval
-from streams_recovery.core.names import checked_name
-from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.failover import TO
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.core.restore.plan_text import markdown
-from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
-from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest
+from streams_recovery.operations.restore.strategies.requested import Asked
 from streams_recovery.operators.base import (
     NOTHING,
     ParamsOperator,
@@ -47,8 +43,6 @@ from streams_recovery.operators.spark import (
 from streams_recovery.workflows import restore as steps
 from streams_recovery.workflows.step import SHORT
 
-Params = Mapping[str, Any]
-
 
 class RequestedOperator(ParamsOperator):
     """A task that begins with a person's request. ``strategy`` is the name of one in ``STRATEGIES``, such as ``rebuild``. The params have the names of the
@@ -65,12 +59,13 @@ class RequestedOperator(ParamsOperator):
 
     def request(self, recovery: RecoveryContext) -> RestoreRequest:
         """The request itself. Raises ``ConfigInvalid``."""
-        return request_of(STRATEGIES[self.strategy], recovery, self._asked())
+        asked = Asked(config=recovery.config, application=load_application, read=inside(config_directory()))
+        return asked.request(STRATEGIES[self.strategy], self._given())
 
     def site(self) -> str | None:
-        return self._asked().get(TO.name) if TO in STRATEGIES[self.strategy].FORM else None
+        return self._given().get(TO.name) if TO in STRATEGIES[self.strategy].FORM else None
 
-    def _asked(self) -> dict[str, Any]:
+    def _given(self) -> dict[str, Any]:
         return self.params_of_run() | self.fixed
 
 
@@ -359,62 +354,3 @@ def _group(name: str, operators: Sequence[type[Any]], application_name: str) -> 
 def planned(what: str, task_id: str = "") -> str:
     """Template of one fact of what the task *plan* returned, in the task group of ``task_id``."""
     return f"{{{{ ti.xcom_pull(task_ids='{group_prefix(task_id)}plan')['{what}'] }}}}"
-
-
-def request_of(strategy: type[RestoreRequest], recovery: RecoveryContext, asked: Params) -> RestoreRequest:
-    """The request for which ``asked`` has the params of a run. Each field has the value of the param of that name; other params do not count. Raises
-    ``ConfigInvalid`` for one that names nothing.
-    """
-    values: dict[str, Any] = {}
-    for name in (field.name for field in fields(strategy)):
-        read = _READ.get(name)
-        values[name] = asked.get(name) if read is None else read(recovery, asked)
-    values["safeguards"] = _safeguards(asked, replace=strategy.REPLACES or asked.get("replace", False))
-    return strategy(**{name: value for name, value in values.items() if value is not None})
-
-
-def _source(_: RecoveryContext, asked: Params) -> str:
-    name = asked.get("source")
-    return load_application(name).application.id if name else ""
-
-
-def _offsets(recovery: RecoveryContext, asked: Params) -> OffsetStrategy:
-    return offset_strategy(recovery.config, asked.get("offsets") or "", read=inside(config_directory()))
-
-
-def _topics(names: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(checked_name("topic", name) for name in names or ())
-
-
-def _safeguards(asked: Params, *, replace: bool) -> Safeguards:
-    return Safeguards(
-        replace=replace,
-        delete=_topics(asked.get("delete")),
-        safety=SafetyPolicy(asked.get("safety", SafetyPolicy.REQUIRED)),
-        confirm=asked.get("confirm") or "",
-    )
-
-
-# Fields that are more than the value of a param. One that is None stays as the type has it.
-_READ: Final[Mapping[str, Callable[[RecoveryContext, Params], Any]]] = {
-    "reason": lambda _, asked: asked.get("reason") or "",
-    "source": _source,
-    "offsets": _offsets,
-    # Empty is for the configured moment.
-    "as_of": lambda recovery, asked: as_of(recovery.config, asked.get("as_of") or "", asked["by"]),
-    "cut_at": lambda recovery, asked: as_of(recovery.config, asked["as_of"], asked["by"]) if asked.get("as_of") else None,
-    "topics": lambda _, asked: _topics(asked.get("topics")),
-    "partitions": lambda _, asked: tuple(asked.get("partitions") or ()),
-    "read_on": lambda _, asked: ReadOn(asked["read_on"]) if "read_on" in asked else None,
-    "outputs": lambda _, asked: OutputPolicy(asked["outputs"]) if "outputs" in asked else None,
-    "groups": lambda _, asked: tuple(asked.get("groups") or ()),
-    "input_topics": lambda _, asked: _topics(asked.get("input_topics")),
-    "internal_topics": lambda _, asked: _topics(asked.get("internal_topics")),
-    "topology": lambda _, asked: asked.get("topology") or "",
-    "before": lambda _, asked: asked.get("before") or "",
-    "lose": lambda _, asked: tuple(asked.get("lose") or ()),
-    "same": lambda _, asked: tuple(asked.get("same") or ()),
-    "watch": lambda _, asked: asked.get("watch") or "",
-    "lost": lambda _, asked: asked.get("lost") or "",
-    "restore_id": lambda _, asked: asked.get("restore"),
-}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import re
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
 
 import pytest
 
-from streams_recovery.core.forms import FieldKind, FormField, reason_field
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.forms import CONFIRM, FieldKind, Form, FormField, reason_field, request_of
 from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
@@ -47,3 +49,66 @@ def test_a_reason_says_what_it_is_kept_with_wherever_it_is_asked_for() -> None:
     field = reason_field("the pin")
     assert (field.name, field.title, field.option_name) == ("reason", "Reason", "--reason")
     assert field.help == field.option_help == "Kept with the pin."
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guards:
+    careful: bool = True
+    kept: tuple[str, ...] = ()
+
+
+CAREFUL = FormField(name="careful", title="Careful", kind=FieldKind.SWITCH, default=True, rank=1)
+KEPT = FormField(name="kept", title="Kept", kind=FieldKind.TOPICS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    FORM = Form()
+    reason: Annotated[str, reason_field("the test")]
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Painted(Base):
+    """A request with a field of each sort."""
+
+    colour: Annotated[
+        Colour | None, FormField(title="Colour", kind=FieldKind.CHOICE, choices={"": "Any", "red": "Red", "blue": "Blue"})
+    ] = None
+    layers: Annotated[tuple[int, ...], FormField(name="layer", title="Layers", kind=FieldKind.NUMBERS)] = (1,)
+    guards: Annotated[Guards, CAREFUL, KEPT]
+    length: Annotated[float, FormField(title="Length")] = 2.0
+
+
+METRES = {float: lambda asked, given: float(given.get(asked[0].name) or 7)}
+
+
+def painted(**given: Any) -> Painted:
+    return request_of(Painted, given, METRES, run_id="r1")
+
+
+def test_a_form_has_what_the_fields_of_a_request_ask_for_in_their_order_and_by_rank() -> None:
+    assert [one.name for one in Painted.FORM] == ["colour", "layer", "kept", "length", "careful", "reason"]
+    assert [one.name for one in Base.FORM] == ["reason"]
+
+
+def test_a_request_is_made_of_what_was_given_and_else_is_as_its_type_has_it() -> None:
+    empty = Painted(reason="", run_id="r1", guards=Guards(), length=7.0)
+    assert painted() == painted(colour=None, layer=None, kept=None, reason=None) == painted(colour="", unknown=1, run_id="r2") == empty
+    assert painted(colour="blue", layer=[2, 3], careful=False, kept=["a", "b"], length="4", reason="why") == Painted(
+        reason="why", run_id="r1", colour=Colour.BLUE, layers=(2, 3), guards=Guards(careful=False, kept=("a", "b")), length=4.0
+    )
+
+
+def test_a_name_of_a_topic_that_is_not_allowed_makes_no_request() -> None:
+    with pytest.raises(ConfigInvalid, match=r"topic '\.\./x' is not allowed"):
+        painted(kept=["../x"])
+
+
+def test_the_confirmation_and_the_reason_end_a_form() -> None:
+    assert CAREFUL.rank < CONFIRM.rank < reason_field("x").rank

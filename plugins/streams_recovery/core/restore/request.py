@@ -1,5 +1,5 @@
-"""Fields that every restore request has: what it may replace and give up, and how a person is asked for it. The defaults replace nothing and accept no loss.
-The strategies themselves, each with the fields of its form, are in ``operations/restore/strategies``.
+"""What several restore requests ask for: what they may replace and give up. The defaults replace nothing and accept no loss. The strategies themselves, each
+with what only it asks for, are in ``operations/restore/strategies``.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ class Safeguards:
     confirm: str = ""
 
 
+NOTHING_REPLACED: Final = Safeguards()
+# Behind what a strategy asks for itself.
+_SAVING, _COMPARING = 1, 2
+
+
 def delete_field(which: str) -> FormField:
     """Topics that may be deleted although nothing but their names says whose they are. ``which`` begins the sentence about them."""
     return FormField(
@@ -58,6 +63,12 @@ def delete_field(which: str) -> FormField:
     )
 
 
+SOURCE: Final = FormField(
+    name="source",
+    title="Source application",
+    kind=FieldKind.APPLICATION,
+    option_help="Name of another application whose savepoint this one begins from: a clone.",
+)
 ALLOW_AHEAD: Final = FormField(
     name="allow_ahead",
     title="Allow a savepoint that may count some input twice",
@@ -90,6 +101,7 @@ SAFETY: Final = FormField(
         SafetyPolicy.BEST_EFFORT.value: "Best effort: go on when it fails",
         SafetyPolicy.SKIP.value: "Skip: no way back",
     },
+    rank=_SAVING,
 )
 OFFSETS: Final = FormField(
     name="offsets",
@@ -99,12 +111,14 @@ OFFSETS: Final = FormField(
     option_help=f"Where the inputs go on; default: as configured. {strategies.HELP}. A file may be anywhere.",
     pattern=f"|{strategies.PATTERN}",
     longest=100_000,
+    rank=_SAVING,
 )
 FIRST_OFFSETS: Final = replace(
     OFFSETS,
     help=f"{strategies.REBUILD_HELP}. Files are in the configuration directory.",
     option_help=f"Where the inputs begin. {strategies.REBUILD_HELP}. A file may be anywhere.",
     default="earliest",
+    rank=0,
 )
 COMPARE_KEYS: Final = FormField(
     name="compare_keys",
@@ -112,6 +126,7 @@ COMPARE_KEYS: Final = FormField(
     kind=FieldKind.SWITCH,
     help="Compares every changelog key by key too, although its records were found equal. Takes a second Spark job.",
     option_help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job.",
+    rank=_COMPARING,
 )
 REASON: Final = replace(reason_field("the evidence of the restore"), option_help="Kept with the report. Only --plan needs none.")
 AS_OF: Final = FormField(

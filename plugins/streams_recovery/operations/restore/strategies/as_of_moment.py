@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Final
 
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
@@ -36,9 +36,11 @@ from streams_recovery.core.restore.request import (
     DELETE,
     IN_PLACE,
     NO_STATE,
-    REASON,
+    NOTHING_REPLACED,
     REPLACE,
     SAFETY,
+    SOURCE,
+    Safeguards,
 )
 from streams_recovery.core.words import LATEST, moment, time_of
 from streams_recovery.operations.archive import archived_behind
@@ -50,6 +52,14 @@ from streams_recovery.segments.queries import split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
+GROUPS: Final = FormField(
+    title="Other groups to move",
+    name="groups",
+    kind=FieldKind.GROUPS,
+    help="Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty.",
+    option_help="With --in-place: another group that has read the inputs and is moved too. Repeatable.",
+    option="other-group",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,33 +84,14 @@ class AsOfMoment(RestoreStrategy):
     KIND: ClassVar = "as_of_moment"
     DAG: ClassVar = "streams_restore_pitr"
     COMMAND: ClassVar = "restore"
-    FORM: ClassVar = (
-        AS_OF,
-        BY,
-        BASE,
-        replace(ALLOW_AHEAD, title="Allow a named base that may count some input twice"),
-        IN_PLACE,
-        FormField(
-            name="groups",
-            title="Other groups to move",
-            kind=FieldKind.GROUPS,
-            help="Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty.",
-            option_help="With --in-place: another group that has read the inputs and is moved too. Repeatable.",
-            option="other-group",
-        ),
-        REPLACE,
-        DELETE,
-        SAFETY,
-        COMPARE_KEYS,
-        CONFIRM,
-        REASON,
-    )
-    as_of: AsOf
-    source: str = ""
-    savepoint: str = LATEST
-    allow_ahead: bool = False
-    in_place: bool = False
-    groups: tuple[str, ...] = ()
+    as_of: Annotated[AsOf, AS_OF, BY]
+    source: Annotated[str, SOURCE] = ""
+    savepoint: Annotated[str, BASE] = LATEST
+    allow_ahead: Annotated[bool, replace(ALLOW_AHEAD, title="Allow a named base that may count some input twice")] = False
+    in_place: Annotated[bool, IN_PLACE] = False
+    groups: Annotated[tuple[str, ...], GROUPS] = ()
+    safeguards: Annotated[Safeguards, REPLACE, DELETE, SAFETY, CONFIRM] = NOTHING_REPLACED
+    compare_keys: Annotated[bool, COMPARE_KEYS] = False
     archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
@@ -11,7 +11,16 @@ from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import LOST, TO, SiteMove, check_left, fewer_replicas, left_behind, left_by, stays
 from streams_recovery.core.restore.rebuild import target_name
-from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, REASON, REPLACE, SAFETY
+from streams_recovery.core.restore.request import (
+    ALLOW_AHEAD,
+    ALLOW_DAMAGED,
+    COMPARE_KEYS,
+    DELETE,
+    NOTHING_REPLACED,
+    REPLACE,
+    SAFETY,
+    Safeguards,
+)
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
@@ -29,12 +38,13 @@ class Failover(RestoreStrategy):
     KIND: ClassVar = "failover"
     DAG: ClassVar = "streams_failover"
     COMMAND: ClassVar = "failover"
-    FORM: ClassVar = (TO, LOST, SAVEPOINT, ALLOW_AHEAD, ALLOW_DAMAGED, REPLACE, DELETE, SAFETY, COMPARE_KEYS, CONFIRM, REASON)
-    to: str
-    lost: str = ""
-    savepoint: str = LATEST
-    allow_ahead: bool = False
-    allow_damaged: bool = False
+    to: Annotated[str, TO]
+    lost: Annotated[str, LOST] = ""
+    savepoint: Annotated[str, SAVEPOINT] = LATEST
+    allow_ahead: Annotated[bool, ALLOW_AHEAD] = False
+    allow_damaged: Annotated[bool, ALLOW_DAMAGED] = False
+    safeguards: Annotated[Safeguards, REPLACE, DELETE, SAFETY, CONFIRM] = NOTHING_REPLACED
+    compare_keys: Annotated[bool, COMPARE_KEYS] = False
     archive_entry: int | None = None
     state_entry: int | None = None
 

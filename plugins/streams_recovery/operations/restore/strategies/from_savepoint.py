@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.archive.state import at_cut
 from streams_recovery.core.errors import Damaged, NotFound, Refused
@@ -13,7 +13,18 @@ from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import ArchivedState
-from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, OFFSETS, REASON, REPLACE, SAFETY
+from streams_recovery.core.restore.request import (
+    ALLOW_AHEAD,
+    ALLOW_DAMAGED,
+    COMPARE_KEYS,
+    DELETE,
+    NOTHING_REPLACED,
+    OFFSETS,
+    REPLACE,
+    SAFETY,
+    SOURCE,
+    Safeguards,
+)
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
@@ -35,12 +46,13 @@ class FromSavepoint(RestoreStrategy):
     KIND: ClassVar = "from_savepoint"
     DAG: ClassVar = "streams_restore_full"
     COMMAND: ClassVar = "restore"
-    FORM: ClassVar = (SAVEPOINT, ALLOW_AHEAD, ALLOW_DAMAGED, REPLACE, DELETE, SAFETY, OFFSETS, COMPARE_KEYS, CONFIRM, REASON)
-    source: str = ""
-    savepoint: str = LATEST
-    allow_ahead: bool = False
-    allow_damaged: bool = False
-    offsets: OffsetStrategy = EXACT
+    source: Annotated[str, SOURCE] = ""
+    savepoint: Annotated[str, SAVEPOINT] = LATEST
+    allow_ahead: Annotated[bool, ALLOW_AHEAD] = False
+    allow_damaged: Annotated[bool, ALLOW_DAMAGED] = False
+    safeguards: Annotated[Safeguards, REPLACE, DELETE, SAFETY, CONFIRM] = NOTHING_REPLACED
+    offsets: Annotated[OffsetStrategy, OFFSETS] = EXACT
+    compare_keys: Annotated[bool, COMPARE_KEYS] = False
     archive_entry: int | None = None
     state_entry: int | None = None
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.offsets.strategies import OffsetStrategy
-from streams_recovery.core.restore.request import FIRST_OFFSETS, REASON, REPLACE, SAFETY, OutputPolicy, delete_field
+from streams_recovery.core.restore.request import FIRST_OFFSETS, NOTHING_REPLACED, REPLACE, SAFETY, OutputPolicy, Safeguards, delete_field
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, lost_input
@@ -25,32 +25,38 @@ class Rebuild(RestoreStrategy):
     KIND: ClassVar = "rebuild"
     DAG: ClassVar = "streams_restore_rebuild"
     COMMAND: ClassVar = "rebuild"
-    FORM: ClassVar = (
-        FIRST_OFFSETS,
+    offsets: Annotated[OffsetStrategy, FIRST_OFFSETS]
+    input_topics: Annotated[
+        tuple[str, ...],
         FormField(
-            name="input_topics",
             title="Inputs that begin anew",
             kind=FieldKind.TOPICS,
             help="Empty: all. Other inputs keep their offsets, so the state will lack what lies before these. Needs the confirmation below then. One a line.",
             option_help="Only these inputs begin anew; others keep their offsets, and the state will lack what lies before these. Repeatable, or with commas.",
         ),
+    ] = ()
+    accept_gap: Annotated[
+        bool,
         FormField(
-            name="accept_gap",
             title="Accept missing older input",
             kind=FieldKind.SWITCH,
             help="Begin where the input begins, although older input is gone: state that needs it will be wrong.",
             option_help="Accept missing older input: begin where the input begins now.",
         ),
+    ] = False
+    inputs_from: Annotated[
+        str,
         FormField(
-            name="inputs_from",
             title="Savepoint of lost inputs",
             help="For a cluster that has lost inputs: they, globals and outputs are made from this savepoint first, where they are gone. latest: the "
             "newest. Empty: all of them are there.",
             option_help="A savepoint's id, or `latest`: inputs, globals and outputs that are gone are made from it first.",
             pattern=f"latest|{PATTERN}",
         ),
+    ] = ""
+    outputs: Annotated[
+        OutputPolicy,
         FormField(
-            name="outputs",
             title="Outputs",
             kind=FieldKind.CHOICE,
             option_help="recreate: empty the outputs first.",
@@ -60,10 +66,13 @@ class Rebuild(RestoreStrategy):
                 OutputPolicy.RECREATE.value: "Recreate: the topics are emptied first",
             },
         ),
-        REPLACE,
-        delete_field("Those of which only the names say whose they are"),
+    ] = OutputPolicy.KEEP
+    safeguards: Annotated[Safeguards, REPLACE, delete_field("Those of which only the names say whose they are"), SAFETY, CONFIRM] = (
+        NOTHING_REPLACED
+    )
+    internal_topics: Annotated[
+        tuple[str, ...],
         FormField(
-            name="internal_topics",
             title="Internal topics that are expected to go",
             kind=FieldKind.TOPICS,
             help="Empty: whatever there is. Else the run stops unless these are all of the application's internal topics: one that stayed would count input "
@@ -71,16 +80,7 @@ class Rebuild(RestoreStrategy):
             option_help="All internal topics that are expected to go. One that is left out stops the run: it would count input twice. Repeatable, or with "
             "commas.",
         ),
-        SAFETY,
-        CONFIRM,
-        REASON,
-    )
-    offsets: OffsetStrategy
-    outputs: OutputPolicy = OutputPolicy.KEEP
-    accept_gap: bool = False
-    inputs_from: str = ""
-    input_topics: tuple[str, ...] = ()
-    internal_topics: tuple[str, ...] = ()
+    ] = ()
     archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RebuildSource:

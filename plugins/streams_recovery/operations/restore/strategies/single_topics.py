@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
@@ -13,7 +13,7 @@ from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log
-from streams_recovery.core.restore.request import AS_OF, BY, REASON
+from streams_recovery.core.restore.request import AS_OF, BY
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics, chosen_topics
 from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
@@ -34,17 +34,20 @@ class RestoreTopics(RestoreStrategy):
     KIND: ClassVar = "single_topics"
     DAG: ClassVar = "streams_restore_topics"
     COMMAND: ClassVar = "restore-topics"
-    FORM: ClassVar = (
+    topics: Annotated[
+        tuple[str, ...],
         FormField(
-            name="topics",
             title="Topics",
             kind=FieldKind.TOPICS,
             help="Inputs, outputs or globals of the application, one a line. Their records must be in the savepoint.",
             option_help="An input, output or global to bring back. Repeatable.",
             option="topic",
+            required=True,
         ),
+    ]
+    new_name: Annotated[
+        str,
         FormField(
-            name="new_name",
             title="Another name",
             help="Empty: their own names, which must be gone or empty, while the application is stopped. A name: one topic comes back as a copy beside it.",
             option_help="Bring one topic back as a copy of this name. The application may run meanwhile.",
@@ -52,23 +55,30 @@ class RestoreTopics(RestoreStrategy):
             pattern=f"|{NAME}",
             longest=249,
         ),
-        savepoint_field(latest="the newest one that has records of all of these topics"),
+    ] = ""
+    savepoint: Annotated[str, savepoint_field(latest="the newest one that has records of all of these topics")] = LATEST
+    cut_at: Annotated[
+        AsOf | None,
         replace(
             AS_OF,
             help="Only records of this moment or earlier. Empty: all of them.",
             option_help="Bring only its records of this moment or earlier back: 2026-11-21T12:00:00Z, or `configured`.",
         ),
         BY,
+    ] = None
+    partitions: Annotated[
+        tuple[int, ...],
         FormField(
-            name="partitions",
             title="Partitions",
             kind=FieldKind.NUMBERS,
             help="Only these, one a line. Under its own name the topic must be there, and these must be empty. Empty: all.",
             option_help="Bring only this partition back. Repeatable.",
             option="partition",
         ),
+    ] = ()
+    read_on: Annotated[
+        ReadOn,
         FormField(
-            name="read_on",
             title="Where the application reads on",
             kind=FieldKind.CHOICE,
             help="Counts only for an input under its own name of which nothing proves how far the application had read.",
@@ -80,14 +90,7 @@ class RestoreTopics(RestoreStrategy):
                 ReadOn.END.value: "At the end: some records may never be counted",
             },
         ),
-        REASON,
-    )
-    topics: tuple[str, ...]
-    new_name: str = ""
-    savepoint: str = LATEST
-    cut_at: AsOf | None = None
-    partitions: tuple[int, ...] = ()
-    read_on: ReadOn = ReadOn.PROVEN
+    ] = ReadOn.PROVEN
 
     @property
     def scope(self) -> RestoreScope:

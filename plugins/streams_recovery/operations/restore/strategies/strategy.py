@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Self
 
-from streams_recovery.core.forms import FormField
+from streams_recovery.core.forms import Form
 from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.core.restore.request import NOTHING_REPLACED, REASON, Safeguards
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, UpgradeSource
@@ -20,19 +20,20 @@ from streams_recovery.storage.savepoints import SavepointStore
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStrategy(ABC):
     """A request for a restore, by a person. ``reason`` is kept with the report. With ``compare_keys`` changelogs are also compared key by key where every
-    record was found equal already. It is stored by the name ``KIND``; ``DAG`` and ``COMMAND`` are where a person asks for it, None where nobody can.
+    record was found equal already. It is stored by the name ``KIND``; ``DAG`` and ``COMMAND`` are where a person asks for it, None where nobody can. A strategy
+    that asks for ``safeguards`` or ``compare_keys`` says so with a field of its own.
     """
 
     KIND: ClassVar[str]
     DAG: ClassVar[str | None] = None
     COMMAND: ClassVar[str | None] = None
-    # What a person is asked for, in the order of a form. The params of the DAG, the options of the command and the fields of the page are made of it.
-    FORM: ClassVar[tuple[FormField, ...]] = ()
+    # The params of the DAG, the options of the command and the fields of the page are made of it.
+    FORM = Form()
     # True when what is there is replaced, whatever is asked for.
     REPLACES: ClassVar[bool] = False
 
-    reason: str
-    safeguards: Safeguards = field(default_factory=Safeguards)
+    reason: Annotated[str, REASON]
+    safeguards: Safeguards = NOTHING_REPLACED
     compare_keys: bool = False
 
     @abstractmethod

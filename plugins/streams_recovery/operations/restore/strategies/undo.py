@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
@@ -13,7 +13,7 @@ from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport
-from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, REASON, delete_field
+from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, NOTHING_REPLACED, Safeguards, delete_field
 from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
@@ -33,19 +33,16 @@ class Undo(RestoreStrategy):
     KIND: ClassVar = "undo"
     DAG: ClassVar = "streams_undo"
     COMMAND: ClassVar = "undo"
-    FORM: ClassVar = (
-        savepoint_field(name="restore", title="Restore to undo", latest="the last one that took a safety savepoint"),
-        delete_field("Those that appeared after the restore"),
-        replace(ALLOW_AHEAD, title="Allow a safety savepoint that may count some input twice"),
-        replace(ALLOW_DAMAGED, title="Allow a safety savepoint that found parts of the application gone"),
-        COMPARE_KEYS,
-        CONFIRM,
-        REASON,
-    )
     REPLACES: ClassVar = True
-    restore_id: str = LATEST
-    allow_ahead: bool = False
-    allow_damaged: bool = False
+    restore_id: Annotated[
+        str, savepoint_field(name="restore", title="Restore to undo", latest="the last one that took a safety savepoint")
+    ] = LATEST
+    safeguards: Annotated[Safeguards, delete_field("Those that appeared after the restore"), CONFIRM] = NOTHING_REPLACED
+    allow_ahead: Annotated[bool, replace(ALLOW_AHEAD, title="Allow a safety savepoint that may count some input twice")] = False
+    allow_damaged: Annotated[bool, replace(ALLOW_DAMAGED, title="Allow a safety savepoint that found parts of the application gone")] = (
+        False
+    )
+    compare_keys: Annotated[bool, COMPARE_KEYS] = False
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
         """See RestoreStrategy. Raises ``NotFound`` when no safety savepoint was taken before that restore, ``NotExact`` and ``Damaged`` for one that cannot be

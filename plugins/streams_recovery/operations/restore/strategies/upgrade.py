@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.request import REASON
 from streams_recovery.core.rollout.described import DescribedTopology, described
 from streams_recovery.core.rollout.upgrade import (
     BEFORE,
@@ -39,13 +38,12 @@ class UpgradeInPlace(RestoreStrategy):
     KIND: ClassVar = "upgrade"
     DAG: ClassVar = "streams_upgrade"
     COMMAND: ClassVar = "upgrade"
-    FORM: ClassVar = (TOPOLOGY, BEFORE, MAY_GO, STAYS_SAME, DOUBT_ALLOWED, WATCHED_FOR, REASON)
-    topology: str = ""
-    before: str = ""
-    lose: tuple[str, ...] = ()
-    same: tuple[str, ...] = ()
-    allow_doubt: bool = False
-    watch: str = ""
+    topology: Annotated[str, TOPOLOGY] = ""
+    before: Annotated[str, BEFORE] = ""
+    lose: Annotated[tuple[str, ...], MAY_GO] = ()
+    same: Annotated[tuple[str, ...], STAYS_SAME] = ()
+    allow_doubt: Annotated[bool, DOUBT_ALLOWED] = False
+    watch: Annotated[str, WATCHED_FOR] = ""
 
     def resolve(self, recovery: RecoveryContext) -> UpgradeSource:
         """Compare the newest savepoint's content with the new version. Raises ``ConfigInvalid`` where nothing deploys it or takes it back, or describes it;

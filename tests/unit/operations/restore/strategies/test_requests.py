@@ -15,12 +15,11 @@ from streams_recovery.cli.app import app
 from streams_recovery.cli.screen import advice
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotExact, NotFound
-from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
+from streams_recovery.core.forms import FieldKind, FormField, asked_for, savepoint_field
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore import interval
-from streams_recovery.core.restore.failover import TO
 from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
@@ -34,9 +33,12 @@ from streams_recovery.operations.restore.strategies import (
     FromSavepoint,
     Rebuild,
     RestoreRequest,
+    RestoreTopics,
     Undo,
+    UpgradeInPlace,
     undo_refused,
 )
+from tests.support.examples.forms import takes
 from tests.support.examples.restore_plan import PLAN
 from tests.support.project import PROJECT
 from tests.support.repository.golden import SECOND, OpenGolden
@@ -170,16 +172,15 @@ def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContex
 
 
 ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COMMAND is not None}
-# The value of a field is made of these fields of the form; a scope of a DAG asks for the source.
-MADE_OF = {
-    "as_of": ("as_of", "by"),
-    "cut_at": ("as_of", "by"),
-    # What a plan found in the archive, which its approval is about.
-    "archive_entry": (),
-    "state_entry": (),
-    "restore_id": ("restore",),
-    "safeguards": tuple(one.name for one in fields(Safeguards)),
-    "source": (),
+# What a plan found in the archive, which its approval is about.
+PLANNED_ONLY = {"archive_entry", "state_entry"}
+# What is always so is not asked for: an undo replaces, and saves first; a rebuild has no archive to compare keys with. Single topics replace no state, so there
+# is nothing to guard, and no key of a store. An upgrade replaces nothing, and its way back is not to be skipped.
+ALWAYS = {
+    Undo: {"replace", "safety"},
+    Rebuild: {"compare_keys"},
+    RestoreTopics: {"safeguards", "compare_keys"},
+    UpgradeInPlace: {"safeguards", "compare_keys"},
 }
 COMMANDS = typer.main.get_command(app).commands
 
@@ -192,13 +193,19 @@ def test_there_are_forms() -> None:
 def test_a_form_asks_for_each_field_of_its_request(strategy: type[RestoreRequest]) -> None:
     asked = [one.name for one in strategy.FORM]
     assert len(set(asked)) == len(asked)
-    wanted = {name for field in fields(strategy) for name in MADE_OF.get(field.name, (field.name,))}
-    # What is always so is not asked for: an undo replaces, and saves first; a rebuild has no archive to compare keys with.
-    # Single topics replace no state, so there is nothing to guard, and no key of a store.
-    # An upgrade replaces nothing, and its way back is not to be skipped.
-    unguarded = {*MADE_OF["safeguards"], "compare_keys"}
-    always = {"undo": {"replace", "safety"}, "rebuild": {"compare_keys"}, "single_topics": unguarded, "upgrade": unguarded}
-    assert set(asked) == wanted - always.get(strategy.KIND, set())
+    by_field = asked_for(strategy)
+    guards = {one.name for one in fields(Safeguards)} if by_field["safeguards"] else set()
+    unasked = {name for name, found in by_field.items() if not found} | (guards - set(asked))
+    assert unasked - PLANNED_ONLY == ALWAYS.get(strategy, set())
+    assert {one.name for one in by_field["safeguards"]} <= guards
+
+
+@pytest.mark.parametrize("strategy", ASKED.values(), ids=ASKED)
+def test_a_form_takes_the_values_of_the_type_of_each_field(strategy: type[RestoreRequest]) -> None:
+    hints = get_type_hints(strategy) | get_type_hints(Safeguards)
+    for name, asked in asked_for(strategy).items():
+        for one in asked:
+            assert takes(one, hints[one.name] if name == "safeguards" else hints[name]), name
 
 
 @pytest.mark.parametrize("strategy", ASKED.values(), ids=ASKED)
@@ -208,7 +215,7 @@ def test_a_command_has_an_option_for_each_field_of_the_form(strategy: type[Resto
         if field.name == "confirm":
             assert "--approve" in options
         elif field.name == "restore":
-            assert "restore_id" in options
+            assert options["restore_id"].metavar == "[RESTORE]"
         else:
             option = options[field.option_name]
             # The savepoint of one command is the base of a moment, too.
@@ -225,7 +232,8 @@ def test_a_default_is_a_value_that_the_field_takes(field: FormField) -> None:
         assert re.fullmatch(field.pattern, field.default)
     assert field.title
     # Where an application is to go nobody can say for a person.
-    assert field.required is False or field.default or field is TO
+    # What a restore is of, and where an application is to go, nobody can say for a person.
+    assert field.required is False or field.default or field.name in ("to", "topics")
 
 
 @pytest.mark.parametrize("field", [one for strategy in ASKED.values() for one in strategy.FORM if one.name == "savepoint"])

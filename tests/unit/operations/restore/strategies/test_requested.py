@@ -1,8 +1,7 @@
-"""A run's params become the request of its strategy, each field from the param of its name."""
+"""What a person gave becomes the request of its strategy, each field from what its form asks for."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.words import parse_moment
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
-from streams_recovery.operators.restore import request_of
+from streams_recovery.operations.restore.strategies.requested import Asked
 
 NAME = "order-processing"
 MOMENT = "2026-11-21T12:00:00Z"
@@ -30,7 +29,7 @@ def offsets(text: str) -> OffsetStrategy:
 
 def asked(strategy: type[RestoreRequest], **params: Any) -> RestoreRequest:
     """What a run of the example application asks for."""
-    return request_of(strategy, SimpleNamespace(config=load_application(NAME)), FORM | params)  # type: ignore[arg-type]
+    return Asked(config=load_application(NAME), application=load_application, read=lambda _: b"").request(strategy, FORM | params)
 
 
 @pytest.mark.parametrize(
