@@ -22,17 +22,13 @@ from streams_recovery.cli.runs import Requester
 from streams_recovery.cli.screen import json_text, say, shown_progress
 from streams_recovery.config.loader import config_directory, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.offsets import anywhere, as_of, inside, offset_strategy
 from streams_recovery.core import codec
 from streams_recovery.core.connection import StoredConnection, ignored_text
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.forms import SAVEPOINT, FieldKind, FormField
-from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.offsets.strategies import OffsetStrategy
-from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.request import MODE
 from streams_recovery.core.state.inspection import KEY
@@ -53,7 +49,7 @@ def option(field: FormField, **more: Any) -> Any:
     """
     if field.kind is FieldKind.TOPICS:
         more = {"callback": _topics, **more}
-    return typer.Option(field.option_name, help=field.option_help, **more)
+    return typer.Option(field.option_name, **{"help": field.option_help, "metavar": field.metavar, **more})
 
 
 def _topics(names: list[str] | None) -> list[str] | None:
@@ -118,17 +114,6 @@ def requester() -> Requester:
 def new_run_id() -> str:
     """The id of a new run from a terminal."""
     return f"cli-{uuid.uuid4().hex}"
-
-
-def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> OffsetStrategy:
-    """The strategy that was asked for, from any file this user may read; without one the configuration's."""
-    read = anywhere if text else inside(configs)
-    return offset_strategy(recovery.config, text, read=read)
-
-
-def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
-    """The moment that was asked for. Nothing but ``configured`` means the configuration's."""
-    return as_of(recovery.config, "" if text == "configured" else text, by)
 
 
 def print_json(value: Any) -> None:

@@ -64,10 +64,10 @@ VERDICT_CODES: Final = {
     CompatibilityVerdict.LOST: 13,
 }
 
-Topology = Annotated[Path | None, option(TOPOLOGY, metavar="FILE")]
-Before = Annotated[Path | None, option(BEFORE, metavar="FILE")]
-Lose = Annotated[list[str] | None, option(MAY_GO, metavar="NAME")]
-Same = Annotated[list[str] | None, option(STAYS_SAME, metavar="NAME")]
+Topology = Annotated[Path | None, option(TOPOLOGY)]
+Before = Annotated[Path | None, option(BEFORE)]
+Lose = Annotated[list[str] | None, option(MAY_GO)]
+Same = Annotated[list[str] | None, option(STAYS_SAME)]
 AllowDoubt = Annotated[bool, option(DOUBT_ALLOWED)]
 
 
@@ -121,7 +121,7 @@ def peek(
     topic: Annotated[str, typer.Argument(metavar="[TOPIC]", help="A topic. Leave it out with --store.")] = "",
     configs: Configs = DEFAULT_CONFIGS,
     *,
-    store: Annotated[str, option(STORE, metavar="STORE")] = "",
+    store: Annotated[str, option(STORE)] = "",
     key: Key = None,
     savepoint: Where = tables.LIVE,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, without_reason
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -17,37 +17,17 @@ from streams_recovery.cli.context import (
     Configs,
     Logs,
     Name,
-    asked_moment,
-    asked_offsets,
-    option,
     print_json,
     recovery_of,
     requester,
     runner,
 )
-from streams_recovery.cli.restore import By, Delete, Reason, Replace, Safety, carry_out, safeguards
+from streams_recovery.cli.form import Call, asks, parameter
+from streams_recovery.cli.restore import carry_out
 from streams_recovery.cli.screen import line
-from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.names import checked_name
-from streams_recovery.core.restore.request import OutputPolicy, SafetyPolicy
-from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.strategies import Rebuild, RestoreTopics
-
-_REBUILD = {one.name: one for one in Rebuild.FORM}
-Begin = Annotated[str, option(_REBUILD["offsets"])]
-AcceptGap = Annotated[bool, option(_REBUILD["accept_gap"])]
-InputsFrom = Annotated[str, option(_REBUILD["inputs_from"])]
-Outputs = Annotated[OutputPolicy, option(_REBUILD["outputs"])]
-InputTopics = Annotated[list[str] | None, option(_REBUILD["input_topics"])]
-InternalTopics = Annotated[list[str] | None, option(_REBUILD["internal_topics"])]
-_TOPICS = {one.name: one for one in RestoreTopics.FORM}
-Topics = Annotated[list[str], option(_TOPICS["topics"])]
-Moment = Annotated[str, option(_TOPICS["as_of"])]
-NewName = Annotated[str, option(_TOPICS["new_name"])]
-Partitions = Annotated[list[int] | None, option(_TOPICS["partitions"], min=0)]
-Savepoint = Annotated[str, option(_TOPICS["savepoint"])]
-WhereOn = Annotated[ReadOn, option(_TOPICS["read_on"])]
+from streams_recovery.operations.restore.strategies.rebuild import INPUT_TOPICS, INTERNAL_TOPICS
 
 # What stands in place of each option of kafka-streams-application-reset that is none here. docs/strategies/rebuild.md has the reasons.
 OF_THE_RESET_TOOL: Final[Mapping[str, str]] = {
@@ -90,38 +70,14 @@ def names(given: list[str] | None) -> tuple[str, ...]:
     return found
 
 
-def rebuild(
-    name: Name,
-    reason: Reason = "",
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    offsets: Begin = "earliest",
-    accept_gap: AcceptGap = False,
-    inputs_from: InputsFrom = "",
-    outputs: Outputs = OutputPolicy.KEEP,
-    input_topics: InputTopics = None,
-    internal_topics: InternalTopics = None,
-    replace: Replace = False,
-    delete: Delete = None,
-    safety: Safety = SafetyPolicy.REQUIRED,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
-) -> None:
+@asks(
+    *Rebuild.FORM,
+    input_topics=parameter(INPUT_TOPICS, callback=names),
+    internal_topics=parameter(INTERNAL_TOPICS, callback=names),
+)
+def rebuild(call: Call) -> None:
     """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
-    with recovery_of(name, configs) as recovery:
-        request = Rebuild(
-            reason=reason_of(reason, plan_only=plan_only),
-            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
-            offsets=asked_offsets(recovery, configs, offsets),
-            outputs=outputs,
-            accept_gap=accept_gap,
-            inputs_from=inputs_from,
-            input_topics=names(input_topics),
-            internal_topics=names(internal_topics),
-        )
-        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
+    carry_out(call, call.request(Rebuild))
 
 
 def append_quarantine(
@@ -152,32 +108,7 @@ def append_quarantine(
         line(f"{done.rows:,} records appended to {done.partitions} partitions, {done.present:,} of them were there and equal")
 
 
-def restore_topics(
-    name: Name,
-    topic: Topics,
-    reason: Reason = "",
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    new_name: NewName = "",
-    savepoint: Savepoint = "latest",
-    as_of: Moment = "",
-    by: By = CutBy.TIMESTAMP,
-    partition: Partitions = None,
-    read_on: WhereOn = ReadOn.PROVEN,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
-) -> None:
+@asks(*RestoreTopics.FORM)
+def restore_topics(call: Call) -> None:
     """Bring single inputs, outputs or globals back from a savepoint. The application's state stays as it is. Shows the plan and asks first."""
-    with recovery_of(name, configs) as recovery:
-        request = RestoreTopics(
-            topics=tuple(checked_name("topic", one) for one in topic),
-            new_name=new_name,
-            savepoint=savepoint,
-            cut_at=asked_moment(recovery, as_of, by) if as_of else None,
-            partitions=tuple(partition or ()),
-            read_on=read_on,
-            reason=reason_of(reason, plan_only=plan_only),
-        )
-        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
+    carry_out(call, call.request(RestoreTopics))

@@ -106,12 +106,14 @@ def request_of(request_type: type[T], given: Mapping[str, Any], readers: Mapping
     hints, values, by_field = get_type_hints(request_type), dict(known), asked_for(cast("Hashable", request_type))
     for one in fields(cast("Any", request_type)):
         asked = by_field[one.name]
-        if not asked or one.name in known:
+        needed = one.default is MISSING and one.default_factory is MISSING
+        # A command may ask for less than the whole form.
+        if not asked or one.name in known or not (needed or given.keys() & {field.name for field in asked}):
             continue
         value = _read(hints[one.name], asked, given, readers or {})
         if value is not None:
             values[one.name] = value
-        elif one.default is MISSING and one.default_factory is MISSING:
+        elif needed:
             values[one.name] = _empty(hints[one.name])
     return request_type(**values)
 

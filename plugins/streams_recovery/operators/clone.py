@@ -12,6 +12,7 @@ from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
 
 from streams_recovery.core.approval import approval
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.rollout.cutover import UpgradePlan, cutover_text, upgrade_text
 from streams_recovery.operations import restore, rollout
 from streams_recovery.operations.context import RecoveryContext
@@ -58,13 +59,7 @@ class CutoverRequestedOperator(ParamsOperator):
     @property
     def request(self) -> rollout.CutoverRequest:
         """The request itself."""
-        params = self.params_of_run()
-        return rollout.CutoverRequest(
-            step=rollout.CutoverStep(params["step"]),
-            max_lag=params.get("max_lag"),
-            reason=params.get("reason") or "",
-            restore_first=params.get("restore_first", False),
-        )
+        return request_of(rollout.CutoverRequest, self.params_of_run())
 
 
 class PlanCutoverOperator(CutoverRequestedOperator):

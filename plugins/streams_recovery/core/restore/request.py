@@ -156,6 +156,14 @@ IN_PLACE: Final = FormField(
     "a savepoint have been taken since. Needs replace.",
     option_help="With --as-of: take what is later out of the application's own inputs. All producers must have stopped.",
 )
+GROUPS: Final = FormField(
+    name="groups",
+    title="Other groups to move",
+    kind=FieldKind.GROUPS,
+    help="Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty.",
+    option_help="With --in-place: another group that has read the inputs and is moved too. Repeatable.",
+    option="other-group",
+)
 BASE: Final = savepoint_field(
     NO_STATE,
     title="Base",

@@ -31,7 +31,9 @@ OTHER: Final = savepoint_field(
 STORES: Final = FormField(
     name="stores", title="Stores", help="Names with commas between them. Empty: all stores of the savepoint.", longest=10_000
 )
-STORE: Final = FormField(name="store", title="Store", help="In which the key is looked up.", option_help="Look a key up in this store.")
+STORE: Final = FormField(
+    name="store", title="Store", help="In which the key is looked up.", option_help="Look a key up in this store.", metavar="STORE"
+)
 KEY: Final = FormField(
     name="key",
     title="Key",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Annotated, Final
 
 from streams_recovery.core.errors import ApplicationNotReady, RecoveryError
 from streams_recovery.core.escaping import logger
@@ -17,7 +17,8 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import OutputsReport
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.rollout.cutover import CutoverStep, counts_text
+from streams_recovery.core.restore.request import REASON
+from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, STEP, CutoverStep, counts_text
 from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
@@ -37,10 +38,10 @@ class CutoverRequest:
     back leaves the old application down.
     """
 
-    step: CutoverStep
-    max_lag: int | None
-    reason: str
-    restore_first: bool = False
+    step: Annotated[CutoverStep, STEP]
+    max_lag: Annotated[int | None, MAX_LAG]
+    reason: Annotated[str, REASON]
+    restore_first: Annotated[bool, RESTORE_FIRST] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

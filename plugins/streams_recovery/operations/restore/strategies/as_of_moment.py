@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.errors import Damaged, Refused
-from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
+from streams_recovery.core.forms import CONFIRM
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.plan import ArchivedInput, PointInTime
@@ -34,6 +34,7 @@ from streams_recovery.core.restore.request import (
     BY,
     COMPARE_KEYS,
     DELETE,
+    GROUPS,
     IN_PLACE,
     NO_STATE,
     NOTHING_REPLACED,
@@ -52,14 +53,6 @@ from streams_recovery.segments.queries import split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
-GROUPS: Final = FormField(
-    title="Other groups to move",
-    name="groups",
-    kind=FieldKind.GROUPS,
-    help="Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty.",
-    option_help="With --in-place: another group that has read the inputs and is moved too. Repeatable.",
-    option="other-group",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.offsets.strategies import OffsetStrategy
@@ -12,6 +12,23 @@ from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, lost_input
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+
+INPUT_TOPICS: Final = FormField(
+    name="input_topics",
+    title="Inputs that begin anew",
+    kind=FieldKind.TOPICS,
+    help="Empty: all. Other inputs keep their offsets, so the state will lack what lies before these. Needs the confirmation below then. One a line.",
+    option_help="Only these inputs begin anew; others keep their offsets, and the state will lack what lies before these. Repeatable, or with commas.",
+)
+INTERNAL_TOPICS: Final = FormField(
+    name="internal_topics",
+    title="Internal topics that are expected to go",
+    kind=FieldKind.TOPICS,
+    help="Empty: whatever there is. Else the run stops unless these are all of the application's internal topics: one that stayed would count input "
+    "twice. One a line.",
+    option_help="All internal topics that are expected to go. One that is left out stops the run: it would count input twice. Repeatable, or with "
+    "commas.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +43,7 @@ class Rebuild(RestoreStrategy):
     DAG: ClassVar = "streams_restore_rebuild"
     COMMAND: ClassVar = "rebuild"
     offsets: Annotated[OffsetStrategy, FIRST_OFFSETS]
-    input_topics: Annotated[
-        tuple[str, ...],
-        FormField(
-            title="Inputs that begin anew",
-            kind=FieldKind.TOPICS,
-            help="Empty: all. Other inputs keep their offsets, so the state will lack what lies before these. Needs the confirmation below then. One a line.",
-            option_help="Only these inputs begin anew; others keep their offsets, and the state will lack what lies before these. Repeatable, or with commas.",
-        ),
-    ] = ()
+    input_topics: Annotated[tuple[str, ...], INPUT_TOPICS] = ()
     accept_gap: Annotated[
         bool,
         FormField(
@@ -70,17 +79,7 @@ class Rebuild(RestoreStrategy):
     safeguards: Annotated[Safeguards, REPLACE, delete_field("Those of which only the names say whose they are"), SAFETY, CONFIRM] = (
         NOTHING_REPLACED
     )
-    internal_topics: Annotated[
-        tuple[str, ...],
-        FormField(
-            title="Internal topics that are expected to go",
-            kind=FieldKind.TOPICS,
-            help="Empty: whatever there is. Else the run stops unless these are all of the application's internal topics: one that stayed would count input "
-            "twice. One a line.",
-            option_help="All internal topics that are expected to go. One that is left out stops the run: it would count input twice. Repeatable, or with "
-            "commas.",
-        ),
-    ] = ()
+    internal_topics: Annotated[tuple[str, ...], INTERNAL_TOPICS] = ()
     archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RebuildSource:
