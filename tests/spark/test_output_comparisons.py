@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, NotFound, RecoveryError, Refused
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import Against, OutputsOptions, OutputsReport, OutputsRequest, outputs_request
 from streams_recovery.core.outputs.keys import ReadBy
@@ -93,7 +94,7 @@ def compared(recovery: RecoveryContext, original: RecoveryContext | None, in_ses
 
 
 def wanted(**options: str) -> OutputsRequest:
-    return outputs_request(OutputsOptions(**options), run_id=f"run-{time.time_ns()}", requested_by="me")
+    return outputs_request(request_of(OutputsOptions, options), run_id=f"run-{time.time_ns()}", requested_by="me")
 
 
 def refused(both: Both, *, of: Callable[[RecoveryContext], RecoveryContext] = lambda one: one) -> RecoveryError:

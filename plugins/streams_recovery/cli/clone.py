@@ -37,13 +37,13 @@ def clone(call: Call) -> None:
     carry_out(call, _restore(call))
 
 
-@asks(MAX_LAG, REASON, has_jobs=False)
+@asks(MAX_LAG, REASON, without=("logs",))
 def cut_over(call: Call) -> None:
     """Let APP, a clone that is caught up, write the real outputs, and stop the application that it is a clone of. Shows the plan and asks first."""
     _switch(call, CutoverStep.CUT_OVER)
 
 
-@asks(RESTORE_FIRST, REASON, has_jobs=False)
+@asks(RESTORE_FIRST, REASON, without=("logs",))
 def roll_back(call: Call) -> None:
     """Stop APP, a clone, and start the application that it is a clone of where it stopped. Shows the plan and asks first."""
     _switch(call, CutoverStep.ROLL_BACK)
@@ -96,7 +96,7 @@ def _pair(call: Call) -> Iterator[tuple[RecoveryContext, RecoveryContext]]:
 
 
 def _switch(call: Call, step: CutoverStep) -> None:
-    request = request_of(rollout.CutoverRequest, call.values(), step=step)
+    request = request_of(rollout.CutoverRequest, call.given, step=step, reason=call.reason)
     with _pair(call) as (old, recovery):
         planned = rollout.plan_cutover(old, recovery, request)
         if call.plan_only:

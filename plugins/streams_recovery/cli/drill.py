@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan, show_unasked
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    DEFAULT_LOGS,
-    AsJson,
-    Configs,
-    Logs,
-    Name,
-    Savepoint,
-    option,
-    print_json,
-    recovery_of,
-    requester,
-    runner,
-)
+from streams_recovery.cli.approval import approved, show_plan, show_unasked
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of, requester, runner
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import line
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.sandbox_application import drill_name
@@ -27,37 +15,20 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import code, md
-from streams_recovery.core.sandbox import interval_log as log
+from streams_recovery.core.forms import SAVEPOINT, request_of
 from streams_recovery.core.sandbox.drill import DrillEntry
-from streams_recovery.core.sandbox.interval_log import IntervalBase, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
+from streams_recovery.core.sandbox.interval_log import BEGIN, END, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.words import moment
 from streams_recovery.operations import interval, sandbox
 
-From = Annotated[str, option(log.BEGIN)]
-To = Annotated[str, option(log.END)]
-Lateness = Annotated[str, option(log.LATENESS)]
-LeaveLate = Annotated[bool, option(log.LEAVE_LATE)]
-Overlap = Annotated[str, option(log.OVERLAP)]
-Beyond = Annotated[str, option(log.BEYOND)]
-Start = Annotated[IntervalBase | None, option(log.BASE)]
-How = Annotated[PublishPolicy, option(log.PUBLISH)]
-Tombstones = Annotated[bool, option(log.TOMBSTONES)]
-Reason = Annotated[str, option(log.REASON)]
 
-
-def drill(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    savepoint: Savepoint = "latest",
-    plan_only: PlanOnly = False,
-    as_json: AsJson = False,
-) -> None:
+@asks(SAVEPOINT, without=("approve",))
+def drill(call: Call) -> None:
     """Try a restore into an application of its own, measure it, and remove it again. Touches nothing of the application, so it does not ask."""
-    with recovery_of(name, configs) as recovery, recovery_of(drill_name(name), configs, anew=True) as scratch:
-        if plan_only:
+    savepoint = call.given[SAVEPOINT.name]
+    with recovery_of(call.name, call.configs) as recovery, recovery_of(drill_name(call.name), call.configs, anew=True) as scratch:
+        if call.plan_only:
             text = md(
                 "Restore savepoint {} of {} into {} at the site {}, measure it, and remove it again.",
                 code(savepoint),
@@ -67,11 +38,11 @@ def drill(
             )
             parts = {"the savepoint (`--savepoint`)": savepoint, "the site (`drill.site`)": scratch.site}
             planned = StatedPlan(application_id=scratch.application_id, text=text, parts=parts)
-            show_unasked(planned, text, as_json=as_json)
+            show_unasked(planned, text, as_json=call.as_json)
             return
-        done = runs.drill(recovery, runner(scratch, logs), requester(), savepoint_id=savepoint)
+        done = runs.drill(recovery, runner(scratch, call.logs), requester(), savepoint_id=savepoint)
     entry = done.entry
-    if as_json:
+    if call.as_json:
         print_json(entry)
     else:
         line(f"drill {entry.outcome}: RPO {_of(entry.rpo_seconds)}, RTO {_of(entry.rto_seconds)}, loss {_of(entry.loss_seconds)}")
@@ -108,56 +79,29 @@ def _of(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:,.1f} s"
 
 
-def reprocess(
-    name: Name,
-    begin: From,
-    end: To,
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    lateness: Lateness = "",
-    leave_late: LeaveLate = False,
-    overlap: Overlap = "",
-    beyond: Beyond = "",
-    base: Start = None,
-    publish: How = PublishPolicy.SIDE_BY_SIDE,
-    reason: Reason = "",
-    tombstones: Tombstones = False,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
-) -> None:
+@asks(*ReprocessOptions.FORM, replace(BEGIN, required=True), replace(END, required=True))
+def reprocess(call: Call) -> None:
     """Process an interval of the past again, in an application of its own that is removed afterwards. With --publish replace it asks first."""
-    run, wanted = requester(), written_interval(begin, end)
-    with recovery_of(name, configs) as recovery:
-        options = ReprocessOptions(
-            lateness=lateness,
-            leave_late=leave_late,
-            overlap=overlap,
-            beyond=beyond,
-            base=base or "",
-            publish=publish,
-            tombstones=tombstones,
-            # Typed below, or approved by the hash, before outputs are written.
-            confirm=recovery.application_id,
-            reason=reason,
-        )
+    run = requester()
+    with recovery_of(call.name, call.configs) as recovery:
+        options = request_of(ReprocessOptions, call.confirmed(recovery.application_id))
+        wanted = written_interval(options.begin, options.end)
         request = interval.requested(recovery, options, wanted)
         planned = _planned(recovery.application_id, request)
-        if plan_only:
-            show_plan(planned, planned.text, as_json=as_json)
+        if call.plan_only:
+            show_plan(planned, planned.text, as_json=call.as_json)
             return
-        if publish is PublishPolicy.REPLACE or approve is not None:
-            approved(planned, planned.text, approve, typed=recovery.application_id)
+        if request.publish is PublishPolicy.REPLACE or call.approve is not None:
+            approved(planned, planned.text, call.approve, typed=recovery.application_id)
         claimed = interval.claim(recovery, request, run_id=run.run_id)
         if claimed is None:
             raise Refused(
                 f"all slots are taken, by the intervals {', '.join(interval.busy(recovery))}",
                 next_step="wait until one of them has ended; one that died keeps its slot until it is run again",
             )
-        with recovery_of(claimed.application, configs, anew=True) as scratch:
-            done = runs.reprocess(recovery, runner(scratch, logs), claimed, run)
-    if as_json:
+        with recovery_of(claimed.application, call.configs, anew=True) as scratch:
+            done = runs.reprocess(recovery, runner(scratch, call.logs), claimed, run)
+    if call.as_json:
         print_json(done.entry)
     else:
         line(f"{wanted.name}: {done.entry.outcome}")

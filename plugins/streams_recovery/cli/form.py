@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,7 +18,7 @@ from streams_recovery.config.offsets import anywhere, inside
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.restore.request import OFFSETS, REASON
 from streams_recovery.operations.compatibility import text_of_file
-from streams_recovery.operations.restore.strategies.requested import Asked, S
+from streams_recovery.operations.restore.strategies.requested import RequestReader, S
 
 # A parameter of a command: its type and its default.
 Parameter = tuple[Any, Any]
@@ -66,32 +67,33 @@ class Call:
         """True if a field has another value than the one that it begins with."""
         return bool(self.given[field.name]) and self.given[field.name] != field.default
 
-    def values(self, application_id: str = "") -> dict[str, Any]:
-        """What was given, with a reason. It counts as confirmed: the plan is shown with all of it, and the application id typed below it, or its hash given."""
-        return {**self.given, REASON.name: self.reason, CONFIRM.name: application_id}
+    def confirmed(self, application_id: str) -> dict[str, Any]:
+        """What was given. It counts as confirmed: the plan is shown with all of it, and the application id typed below it, or its hash given."""
+        return {**self.given, CONFIRM.name: application_id}
 
     def request(self, strategy: type[S]) -> S:
         """The request for a restore by this strategy. Raises ``BadParameter`` without a reason, and ``ConfigInvalid`` for what names nothing."""
         config = load_named(self.name, self.configs, os.environ)
-        asked = Asked(
+        reader = RequestReader(
             config=config,
             application=lambda name: load_named(name, self.configs, os.environ),
             # A configuration names files beside it, a person at a terminal any.
             read=anywhere if self.given.get(OFFSETS.name) else inside(self.configs),
         )
-        return asked.request(strategy, self.values(config.application.id))
+        return reader.request(strategy, self.confirmed(config.application.id) | {REASON.name: self.reason})
 
 
-def asks(*form: FormField, has_jobs: bool = True, **own: Parameter) -> Callable[[Callable[[Call], None]], Callable[..., None]]:
-    """Make a command that asks for the fields of ``form``. ``own`` are parameters that it has otherwise, or besides. Only a command that ``has_jobs`` is asked
-    where their logs go.
+def asks(*form: FormField, without: Collection[str] = (), **own: Parameter) -> Callable[[Callable[[Call], None]], Callable[..., None]]:
+    """Make a command that asks for the fields of ``form``, of two with one name for the last. ``own`` are parameters that it has otherwise, or besides.
+    ``without`` are parts of a call that it does not have: one without Spark jobs has no ``logs``, one that only adds something nothing to ``approve``.
     """
-    parameters = _parameters(form, has_jobs=has_jobs, own=own)
+    parameters = _parameters(form, without=without, own=own)
 
     def command_of(body: Callable[[Call], None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
-            common = {"logs": DEFAULT_LOGS} | {name: values.pop(name) for name in _COMMON if name in values}
-            given = {name: text_of_file(value) if isinstance(value, Path) else value for name, value in values.items()}
+            common = {name: values.pop(name, default) for name, (_, default) in _COMMON.items()}
+            # A word of Python has no parameter of its name.
+            given = {name.rstrip("_"): text_of_file(value) if isinstance(value, Path) else value for name, value in values.items()}
             body(Call(**common, given=given))
 
         command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__
@@ -102,16 +104,17 @@ def asks(*form: FormField, has_jobs: bool = True, **own: Parameter) -> Callable[
     return command_of
 
 
-def _parameters(form: Sequence[FormField], *, has_jobs: bool, own: dict[str, Parameter]) -> list[inspect.Parameter]:
+def _parameters(form: Sequence[FormField], *, without: Collection[str], own: dict[str, Parameter]) -> list[inspect.Parameter]:
     """In the order of the help: what a command needs, why it is called, where it looks, the rest of its form, and what is done with its plan."""
-    asked = {one.name: parameter(one) for one in form if one is not CONFIRM} | own
+    asked = {one.name: parameter(one) for one in form if one.name != CONFIRM.name} | own
     needed = {name: found for name, found in asked.items() if found[1] is _NEEDED}
     why = {name: found for name, found in asked.items() if name == REASON.name}
-    common = {name: found for name, found in _COMMON.items() if has_jobs or name != "logs"}
+    common = {name: found for name, found in _COMMON.items() if name not in without}
     places = {name: common.pop(name) for name in ("configs", "logs") if name in common}
     found = {"name": common.pop("name")} | needed | why | places | asked | common
     return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default) for name, (kind, default) in found.items()
+        inspect.Parameter(f"{name}_" if iskeyword(name) else name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+        for name, (kind, default) in found.items()
     ]
 
 

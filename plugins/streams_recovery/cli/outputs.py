@@ -3,58 +3,36 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Annotated
 
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    DEFAULT_LOGS,
-    AsJson,
-    Configs,
-    Logs,
-    Name,
-    option,
-    print_json,
-    recovery_of,
-    requester,
-    runner,
-)
+from streams_recovery.cli.context import print_json, recovery_of, requester, runner
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
 from streams_recovery.config.sandbox_application import clone_of
-from streams_recovery.core.outputs import comparison
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.outputs.comparison import Against, OutputsOptions, outputs_request, shown
 from streams_recovery.core.state.inspection import Outcome
 from streams_recovery.operations import outputs
 
 
-def compare_outputs(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    against: Annotated[Against | None, option(comparison.AGAINST)] = None,
-    interval: Annotated[str, option(comparison.BEGIN)] = "",
-    tolerance: Annotated[str, option(comparison.TOLERANCE)] = "",
-    relative_tolerance: Annotated[str, option(comparison.RELATIVE)] = "",
-    as_json: AsJson = False,
-) -> None:
+@asks(*OutputsOptions.FORM, without=("plan_only", "approve"))
+def compare_outputs(call: Call) -> None:
     """Compare the real outputs with those of APP, a clone, or with the results of an interval of APP, key by key. Exit code 0 when they are equal, 9 when not,
     10 when nothing of them, or of one of them, was compared.
     """
     run = requester()
-    asked = OutputsOptions(against=against or "", interval=interval, tolerance=tolerance, relative_tolerance=relative_tolerance)
-    request = outputs_request(asked, run_id=run.run_id, requested_by=run.requested_by)
+    request = outputs_request(request_of(OutputsOptions, call.given), run_id=run.run_id, requested_by=run.requested_by)
     with ExitStack() as stack:
-        recovery = stack.enter_context(recovery_of(name, configs))
+        recovery = stack.enter_context(recovery_of(call.name, call.configs))
         original = None
         if outputs.against(recovery, request) is Against.CLONE:
-            original = stack.enter_context(recovery_of(clone_of(recovery.config).of, configs))
-        report = runs.compare_outputs(runner(recovery, logs), original, request)
-    if as_json:
+            original = stack.enter_context(recovery_of(clone_of(recovery.config).of, call.configs))
+        report = runs.compare_outputs(runner(recovery, call.logs), original, request)
+    if call.as_json:
         print_json(report)
     else:
         found = shown(report, values=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.outputs.comparison import Against, OutputsOptions, OutputsReport, OutputsTicket, outputs_request, shown
 from streams_recovery.core.state.inspection import inspection_lines
 from streams_recovery.hooks.context import context_of
@@ -24,8 +25,7 @@ class BeginOutputsOperator(ParamsOperator):
     takes = steps.BEGIN
 
     def step(self, recovery: RecoveryContext, context: Context) -> OutputsTicket:
-        asked = self.params_of_run()
-        options = OutputsOptions(**{field.name: asked.get(field.name) or "" for field in OutputsOptions.FORM})
+        options = request_of(OutputsOptions, self.params_of_run())
         request = outputs_request(options, run_id=run_id_of(context), requested_by=requested_by(context))
         clone = outputs.against(recovery, request) is Against.CLONE
         with context_of(original_of(self.application_name)) if clone else nullcontext() as original:

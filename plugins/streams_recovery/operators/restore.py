@@ -22,7 +22,7 @@ from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest
-from streams_recovery.operations.restore.strategies.requested import Asked
+from streams_recovery.operations.restore.strategies.requested import RequestReader
 from streams_recovery.operators.base import (
     NOTHING,
     ParamsOperator,
@@ -59,8 +59,8 @@ class RequestedOperator(ParamsOperator):
 
     def request(self, recovery: RecoveryContext) -> RestoreRequest:
         """The request itself. Raises ``ConfigInvalid``."""
-        asked = Asked(config=recovery.config, application=load_application, read=inside(config_directory()))
-        return asked.request(STRATEGIES[self.strategy], self._given())
+        reader = RequestReader(config=recovery.config, application=load_application, read=inside(config_directory()))
+        return reader.request(STRATEGIES[self.strategy], self._given())
 
     def site(self) -> str | None:
         return self._given().get(TO.name) if TO in STRATEGIES[self.strategy].FORM else None

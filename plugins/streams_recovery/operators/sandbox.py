@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.sandbox.interval_log import written_interval
 from streams_recovery.core.words import EPOCH
@@ -91,8 +92,8 @@ class ConcludeDrillOperator(StepOperator):
 
 
 class ClaimIntervalSensor(Logged, BaseSensorOperator):
-    """Which interval this run is for, and a slot for it; waits, without a worker, while all slots are taken. ``params_json`` renders to JSON with every
-    field of ``ReprocessOptions``, and ``from`` and ``to``. A run by the schedule is skipped.
+    """Which interval this run is for, and a slot for it; waits, without a worker, while all slots are taken. ``params_json`` renders to JSON with the
+    params that ``ReprocessOptions`` is made of. A run by the schedule is skipped.
     """
 
     takes = steps.CLAIM
@@ -109,12 +110,9 @@ class ClaimIntervalSensor(Logged, BaseSensorOperator):
         why = why_not_now(run.run_type)
         if why is not None:
             raise AirflowSkipException(why)
-        params = declared_params(self, self.params_json)
-        begin, end = params.pop("from", None) or "", params.pop("to", None) or ""
+        wanted = request_of(reprocessing.ReprocessOptions, declared_params(self, self.params_json))
         with airflow_errors(), context_of(self.application_name) as recovery:
-            interval = interval_of(run.run_type, begin, end, (run.data_interval_start, run.data_interval_end))
-            given = {name: "" if value is None else value for name, value in params.items()}
-            wanted = codec.decode(reprocessing.ReprocessOptions, given, where="the params of the run")
+            interval = interval_of(run.run_type, wanted.begin, wanted.end, (run.data_interval_start, run.data_interval_end))
             claimed = reprocessing.claim(recovery, reprocessing.requested(recovery, wanted, interval), run_id=run_id_of(context))
             if claimed is None:
                 self.log.info("All slots are taken, by the intervals %s", ", ".join(reprocessing.busy(recovery)))

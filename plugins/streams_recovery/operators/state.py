@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 
 from streams_recovery.core import codec
-from streams_recovery.core.state.inspection import CompareRequest, Inspection, LookUpRequest, inspection_lines, store_names
+from streams_recovery.core.forms import request_of
+from streams_recovery.core.state.inspection import Inspection, LookUpRequest, compare_request, inspection_lines
 from streams_recovery.hooks.context import Logged
 from streams_recovery.operations.compaction import CompactSummary
 from streams_recovery.operations.context import RecoveryContext
@@ -47,14 +48,7 @@ class CompareSavepointsOperator(InspectionOperator):
     takes = steps.COMPARE
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        asked = self.params_of_run()
-        request = CompareRequest(
-            savepoint=asked["savepoint"],
-            other=asked["other"],
-            stores=store_names(asked.get("stores") or ""),
-            run_id=run_id_of(context),
-            requested_by=requested_by(context),
-        )
+        request = compare_request(self.params_of_run(), run_id=run_id_of(context), requested_by=requested_by(context))
         return self.logged(self.called(recovery, request))
 
 
@@ -64,15 +58,7 @@ class LookUpOperator(InspectionOperator):
     takes = steps.LOOK_UP
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        asked = self.params_of_run()
-        request = LookUpRequest(
-            savepoint=asked["savepoint"],
-            store=asked.get("store") or "",
-            key=asked.get("key"),
-            topic=asked.get("topic") or "",
-            run_id=run_id_of(context),
-            requested_by=requested_by(context),
-        )
+        request = request_of(LookUpRequest, self.params_of_run(), run_id=run_id_of(context), requested_by=requested_by(context))
         return self.logged(self.called(recovery, request))
 
 

@@ -16,6 +16,7 @@ from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxName
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval
@@ -56,7 +57,7 @@ class Again:
 
     def request(self, start: int, end: int, **asked: Any) -> ReprocessRequest:
         plain = {"lateness": "PT0S", "leave_late": True, **asked}
-        return interval.requested(self.own, ReprocessOptions(**plain), Interval(start=ZERO + start, end=ZERO + end))
+        return interval.requested(self.own, request_of(ReprocessOptions, plain), Interval(start=ZERO + start, end=ZERO + end))
 
     def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:
         found = interval.claim(self.own, request, run_id=run)

@@ -27,5 +27,5 @@ def takes(field: FormField, hint: Any) -> bool:
         return field.kind in _KINDS[hint]
     kinds = [one for one in (get_args(hint) if get_origin(hint) is types.UnionType else (hint,)) if one is not types.NoneType]
     if isinstance(kinds[0], type) and issubclass(kinds[0], enum.Enum):
-        return field.kind is FieldKind.CHOICE and {one.value for one in kinds[0]} == set(field.choices) - {""}
+        return field.kind is FieldKind.CHOICE and {one.value for one in kinds[0]} <= set(field.choices)
     return field.kind in _KINDS[kinds[0]]

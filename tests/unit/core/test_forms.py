@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, get_type_hints
 
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.forms import CONFIRM, FieldKind, Form, FormField, reason_field, request_of
+from streams_recovery.core.forms import CONFIRM, FieldKind, Form, FormField, asked_for, reason_field, request_of
 from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
-from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest
+from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest, compare_request
+from streams_recovery.operations.rollout import CutoverRequest
+from tests.support.examples.forms import takes
 
-REQUESTS: tuple[Any, ...] = (SavepointRequest, CompareRequest, LookUpRequest, ReprocessOptions, OutputsOptions)
-# Who asks is a fact of the run. A form asks for the interval itself, which a backfill has of its own.
+REQUESTS: tuple[Any, ...] = (CutoverRequest, SavepointRequest, CompareRequest, LookUpRequest, ReprocessOptions, OutputsOptions)
+# Who asks is a fact of the run.
 NOT_ASKED = {"run_id", "requested_by"}
-INTERVAL = {"from", "to"}
+NAMES = tuple[str, ...]
 
 
 @pytest.mark.parametrize("request_type", REQUESTS)
 def test_a_form_asks_for_each_field_of_its_request(request_type: Any) -> None:
     asked = [one.name for one in request_type.FORM]
     assert len(set(asked)) == len(asked)
-    assert set(asked) - INTERVAL == {one.name for one in fields(request_type)} - NOT_ASKED
+    hints = get_type_hints(request_type)
+    for name, found in asked_for(request_type).items():
+        assert bool(found) is (name not in NOT_ASKED), name
+        # The names of stores are one text, with commas.
+        assert all(takes(one, hints[name]) or (hints[name], one.kind) == (NAMES, FieldKind.TEXT) for one in found), name
 
 
 @pytest.mark.parametrize("field", [one for request in REQUESTS for one in request.FORM], ids=lambda one: one.name)
@@ -98,8 +104,9 @@ def test_a_form_has_what_the_fields_of_a_request_ask_for_in_their_order_and_by_r
 
 
 def test_a_request_is_made_of_what_was_given_and_else_is_as_its_type_has_it() -> None:
-    empty = Painted(reason="", run_id="r1", guards=Guards(), length=7.0)
+    empty = Painted(reason="", run_id="r1", guards=Guards())
     assert painted() == painted(colour=None, layer=None, kept=None, reason=None) == painted(colour="", unknown=1, run_id="r2") == empty
+    assert painted(length=None).length == 7.0, "a reader is asked for what is asked for, and left out"
     assert painted(colour="blue", layer=[2, 3], careful=False, kept=["a", "b"], length="4", reason="why") == Painted(
         reason="why", run_id="r1", colour=Colour.BLUE, layers=(2, 3), guards=Guards(careful=False, kept=("a", "b")), length=4.0
     )
@@ -112,3 +119,11 @@ def test_a_name_of_a_topic_that_is_not_allowed_makes_no_request() -> None:
 
 def test_the_confirmation_and_the_reason_end_a_form() -> None:
     assert CAREFUL.rank < CONFIRM.rank < reason_field("x").rank
+
+
+def test_stores_to_compare_are_one_text() -> None:
+    given = {"savepoint": "latest", "other": "live", "stores": "b, a,b,"}
+    assert compare_request(given, run_id="r", requested_by="me") == CompareRequest(
+        savepoint="latest", other="live", stores=("b", "a"), run_id="r", requested_by="me"
+    )
+    assert compare_request(given | {"stores": None}, run_id="r", requested_by="me").stores == ()

@@ -59,7 +59,7 @@ def test_commands_of_others_say_that_they_are_not_run_here(page: str) -> None:
         ("streams-recovery restor orders", "no command restor"),
         ("streams-recovery restore orders --raeson why", "No such option"),
         ("streams-recovery restore", "Missing parameter: name"),
-        ("streams-recovery reprocess <name> --from 2026-11-20T00:00:00Z", "Missing parameter: end"),
+        ("streams-recovery reprocess <name> --from 2026-11-20T00:00:00Z", "Missing parameter: to"),
         ("streams-recovery backup <name> --mode sleep", "sleep"),
     ],
 )

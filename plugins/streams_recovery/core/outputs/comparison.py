@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, Final
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.forms import FieldKind, FormField
+from streams_recovery.core.forms import FieldKind, Form, FormField
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import RecordForm, Tolerance
@@ -66,11 +66,11 @@ RELATIVE: Final = FormField(
 class OutputsOptions:
     """A request as a person writes it. What is empty is left out."""
 
-    FORM: ClassVar = (AGAINST, BEGIN, TOLERANCE, RELATIVE)
-    against: str = ""
-    interval: str = ""
-    tolerance: str = ""
-    relative_tolerance: str = ""
+    FORM = Form()
+    against: Annotated[Against | None, AGAINST] = None
+    interval: Annotated[str, BEGIN] = ""
+    tolerance: Annotated[str, TOLERANCE] = ""
+    relative_tolerance: Annotated[str, RELATIVE] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,7 @@ class OutputsRequest:
 def outputs_request(asked: OutputsOptions, *, run_id: str, requested_by: str) -> OutputsRequest:
     """The request that ``asked`` means. Raises ``ConfigInvalid`` for a tolerance that is none, and for the interval of a clone."""
     begin = parse_moment(asked.interval) if asked.interval else None
-    wanted = Against(asked.against) if asked.against else None
-    if begin is not None and wanted is Against.CLONE:
+    if begin is not None and asked.against is Against.CLONE:
         raise ConfigInvalid("a clone has no interval", next_step="leave the interval out, or compare with interval")
     relative = _number(asked.relative_tolerance)
     if relative >= 1:
@@ -97,7 +96,7 @@ def outputs_request(asked: OutputsOptions, *, run_id: str, requested_by: str) ->
             next_step="write a part of the number, such as 0.01 for one percent",
         )
     return OutputsRequest(
-        against=wanted,
+        against=asked.against,
         interval=begin,
         tolerance=Tolerance(absolute=_number(asked.tolerance), relative=relative),
         run_id=run_id,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Annotated, Final
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.forms import CONFIRM, FieldKind, FormField, reason_field
+from streams_recovery.core.forms import CONFIRM, FieldKind, Form, FormField, reason_field
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval, IntervalSlice
 from streams_recovery.core.sandbox.results import PublishPolicy
@@ -105,37 +105,34 @@ class ReprocessRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessOptions:
-    """A request as a person writes it. An empty text means: as configured. The interval itself, which begins its form, a backfill has of its own."""
+    """A request as a person writes it. What is empty is as configured. The interval itself, from ``begin`` to ``end``, a backfill has of its own."""
 
-    FORM: ClassVar = (
-        *(BEGIN, END, LATENESS, LEAVE_LATE, OVERLAP, BEYOND, BASE, PUBLISH, TOMBSTONES),
-        replace(CONFIRM, help="Only with replace: type the application id."),
-        REASON,
-    )
-    lateness: str = ""
-    overlap: str = ""
-    beyond: str = ""
-    base: str = ""
-    leave_late: bool = False
-    publish: str = PublishPolicy.SIDE_BY_SIDE
-    tombstones: bool = False
-    confirm: str = ""
-    reason: str = ""
+    FORM = Form()
+    begin: Annotated[str, BEGIN] = ""
+    end: Annotated[str, END] = ""
+    lateness: Annotated[str, LATENESS] = ""
+    leave_late: Annotated[bool, LEAVE_LATE] = False
+    overlap: Annotated[str, OVERLAP] = ""
+    beyond: Annotated[str, BEYOND] = ""
+    base: Annotated[str, BASE] = ""
+    publish: Annotated[PublishPolicy, PUBLISH] = PublishPolicy.SIDE_BY_SIDE
+    tombstones: Annotated[bool, TOMBSTONES] = False
+    confirm: Annotated[str, replace(CONFIRM, help="Only with replace: type the application id.")] = ""
+    reason: Annotated[str, REASON] = ""
 
 
 def reprocess_request(requested: ReprocessOptions, interval: Interval, application_id: str, tables: tuple[str, ...]) -> ReprocessRequest:
     """The request that ``requested`` means, after its empty texts were filled in from the configuration. Raises ``ConfigInvalid`` for an invalid
     duration, and ``Refused`` if outputs are to be written and the application's id was not typed.
     """
-    publish = PublishPolicy(requested.publish)
-    if publish is PublishPolicy.REPLACE and requested.confirm != application_id:
+    if requested.publish is PublishPolicy.REPLACE and requested.confirm != application_id:
         raise Refused(
             f"results are put into the outputs of {application_id} only when its id is typed to confirm it, not {requested.confirm!r}",
             next_step="nothing was changed; type it exactly, or leave the results side by side",
             application_id=application_id,
             confirm=requested.confirm,
         )
-    if requested.tombstones and publish is PublishPolicy.SIDE_BY_SIDE:
+    if requested.tombstones and requested.publish is PublishPolicy.SIDE_BY_SIDE:
         raise ConfigInvalid("tombstones belong to publish replace", next_step="leave them out, or replace")
     lengths = {"lateness": requested.lateness, "overlap": requested.overlap, "beyond": requested.beyond}
     return ReprocessRequest(
@@ -146,7 +143,7 @@ def reprocess_request(requested: ReprocessOptions, interval: Interval, applicati
             **{name: milliseconds(text) for name, text in lengths.items()},
         ),
         base=IntervalBase(requested.base),
-        publish=publish,
+        publish=requested.publish,
         tombstones=requested.tombstones,
         reason=requested.reason,
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
-from streams_recovery.core.forms import CONFIRM, FieldKind, FormField, reason_field
+from streams_recovery.core.forms import CONFIRM, FieldKind, Form, FormField, reason_field
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
 
-REASON: Final = reason_field("the savepoint")
+# First here: mostly there is nothing else to say.
+REASON: Final = replace(reason_field("the savepoint"), rank=0)
 MODE: Final = FormField(
     name="mode",
     title="Mode",
@@ -44,10 +45,10 @@ class SavepointRequest:
     ``refuse`` needs the application id typed as ``confirm``.
     """
 
-    FORM: ClassVar = (REASON, MODE, CHANGED_STATE, CONFIRM)
+    FORM = Form()
     run_id: str
     requested_by: str
-    reason: str
-    mode: QuiesceMode | None
-    changed_state: ChangedState = ChangedState.REFUSE
-    confirm: str = ""
+    reason: Annotated[str, REASON]
+    mode: Annotated[QuiesceMode | None, MODE]
+    changed_state: Annotated[ChangedState, CHANGED_STATE] = ChangedState.REFUSE
+    confirm: Annotated[str, CONFIRM] = ""

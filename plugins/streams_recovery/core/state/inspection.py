@@ -5,12 +5,12 @@ Also the work of the Spark job that writes a store's table, and its result. Pure
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.forms import SAVEPOINT, FormField, savepoint_field
+from streams_recovery.core.forms import SAVEPOINT, Form, FormField, request_of, savepoint_field
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.state.table import DiffCounts, StoreFormat
 from streams_recovery.core.words import LIVE, moment
@@ -129,10 +129,10 @@ class Inspection:
 class CompareRequest:
     """``stores`` are all stores of ``savepoint`` when none is named."""
 
-    FORM: ClassVar = (SAVEPOINT, OTHER, STORES)
-    savepoint: str
-    other: str
-    stores: tuple[str, ...]
+    FORM = Form()
+    savepoint: Annotated[str, SAVEPOINT]
+    other: Annotated[str, OTHER]
+    stores: Annotated[tuple[str, ...], STORES]
     run_id: str
     requested_by: str
 
@@ -141,11 +141,11 @@ class CompareRequest:
 class LookUpRequest:
     """A ``key`` of a ``store``, or the newest records of a ``topic``. Raises ``ConfigInvalid`` for both, and for half of one."""
 
-    FORM: ClassVar = (SAVEPOINT, STORE, KEY, TOPIC)
-    savepoint: str
-    store: str
-    key: str | None
-    topic: str
+    FORM = Form()
+    savepoint: Annotated[str, SAVEPOINT]
+    store: Annotated[str, STORE]
+    key: Annotated[str | None, KEY]
+    topic: Annotated[str, TOPIC]
     run_id: str
     requested_by: str
 
@@ -243,6 +243,12 @@ def compared_outcome(counts: Sequence[DiffCounts], *, alone: int = 0, left_out: 
     if not any(one.compared for one in counts):
         return Outcome.NOTHING_COMPARED
     return Outcome.PARTLY if left_out else Outcome.EQUAL
+
+
+def compare_request(given: Mapping[str, Any], *, run_id: str, requested_by: str) -> CompareRequest:
+    """The request for what was given. The names of stores are one text."""
+    readers = {tuple[str, ...]: lambda asked, given: store_names(given.get(asked[0].name) or "")}
+    return request_of(CompareRequest, given, readers, run_id=run_id, requested_by=requested_by)
 
 
 def store_names(text: str) -> tuple[str, ...]:

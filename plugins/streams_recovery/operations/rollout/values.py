@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 from streams_recovery.core.errors import ApplicationNotReady, RecoveryError
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.forms import Form
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import OutputsReport
 from streams_recovery.core.repository.layout import Layout
@@ -38,6 +39,7 @@ class CutoverRequest:
     back leaves the old application down.
     """
 
+    FORM = Form()
     step: Annotated[CutoverStep, STEP]
     max_lag: Annotated[int | None, MAX_LAG]
     reason: Annotated[str, REASON]

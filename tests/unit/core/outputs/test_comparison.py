@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import (
     Against,
@@ -37,7 +38,7 @@ KEY = DifferingKey(partition=1, key="secret", window="", what="different", here=
 
 
 def asked(**options: str):
-    return outputs_request(OutputsOptions(**options), run_id="run", requested_by="me")
+    return outputs_request(request_of(OutputsOptions, options), run_id="run", requested_by="me")
 
 
 def report(*pairs: PairCompared, shown_values: bool = True, tolerance: str = "") -> OutputsReport:

@@ -119,9 +119,9 @@ def test_what_is_asked_is_taken_at_its_word() -> None:
     filled = {"lateness": "PT0S", "overlap": "PT0S", "beyond": "PT0S", "base": "none"}
     for confirm in ("", "order", "reprocess-orders"):
         with pytest.raises(Refused, match="only when its id is typed"):
-            reprocess_request(ReprocessOptions(**filled, publish="replace", confirm=confirm), INTERVAL, "orders", ())
+            reprocess_request(ReprocessOptions(**filled, publish=PublishPolicy.REPLACE, confirm=confirm), INTERVAL, "orders", ())
     assert reprocess_request(
-        ReprocessOptions(**filled, publish="replace", confirm="orders", tombstones=True), INTERVAL, "orders", ()
+        ReprocessOptions(**filled, publish=PublishPolicy.REPLACE, confirm="orders", tombstones=True), INTERVAL, "orders", ()
     ).tombstones
     with pytest.raises(ConfigInvalid, match="tombstones belong to publish replace"):
         reprocess_request(ReprocessOptions(**filled, tombstones=True), INTERVAL, "orders", ())

@@ -18,7 +18,7 @@ S = TypeVar("S", bound=RestoreStrategy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestReader:
     """How what is named in a request is found: in the ``config`` of its application, another ``application`` by its name, and a file of offsets."""
 
     config: ApplicationConfig

@@ -14,7 +14,7 @@ from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.words import parse_moment
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
-from streams_recovery.operations.restore.strategies.requested import Asked
+from streams_recovery.operations.restore.strategies.requested import RequestReader
 
 NAME = "order-processing"
 MOMENT = "2026-11-21T12:00:00Z"
@@ -29,7 +29,7 @@ def offsets(text: str) -> OffsetStrategy:
 
 def asked(strategy: type[RestoreRequest], **params: Any) -> RestoreRequest:
     """What a run of the example application asks for."""
-    return Asked(config=load_application(NAME), application=load_application, read=lambda _: b"").request(strategy, FORM | params)
+    return RequestReader(config=load_application(NAME), application=load_application, read=lambda _: b"").request(strategy, FORM | params)
 
 
 @pytest.mark.parametrize(

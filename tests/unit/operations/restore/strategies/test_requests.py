@@ -215,7 +215,7 @@ def test_a_command_has_an_option_for_each_field_of_the_form(strategy: type[Resto
         if field.name == "confirm":
             assert "--approve" in options
         elif field.name == "restore":
-            assert options["restore_id"].metavar == "[RESTORE]"
+            assert options["restore"].metavar == "[RESTORE]"
         else:
             option = options[field.option_name]
             # The savepoint of one command is the base of a moment, too.
