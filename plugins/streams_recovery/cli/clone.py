@@ -10,10 +10,10 @@ from dataclasses import replace
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import BY_HAND, approved, show_plan
+from streams_recovery.cli.approval import BY_HAND
 from streams_recovery.cli.context import print_json, recovery_of, requester, runner
 from streams_recovery.cli.form import Call, asks
-from streams_recovery.cli.restore import carry_out
+from streams_recovery.cli.restore import carry_out, requested
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.sandbox_application import clone_of
@@ -59,15 +59,13 @@ def upgrade(call: Call) -> None:
         if call.gave(field):
             raise typer.BadParameter(f"it is for an upgrade {'to a clone' if in_place else 'in place'}", param_hint=field.option_name)
     if in_place:
-        carry_out(call, call.request(UpgradeInPlace))
+        carry_out(call, requested(call, UpgradeInPlace))
         return
     request = _restore(call)
     with _pair(call) as (old, recovery):
         planned = rollout.plan_upgrade(old, recovery)
-        if call.plan_only:
-            show_plan(planned, upgrade_text(planned), as_json=call.as_json, more=call.more)
+        if not call.agreed(planned, upgrade_text(planned), typed=recovery.application_id):
             return
-        approved(planned, upgrade_text(planned), call.approve, typed=recovery.application_id)
         run, pair = requester(), (old, recovery)
         wanted = SavepointRequest(run_id=run.run_id, requested_by=run.requested_by, reason=request.reason, mode=QuiesceMode.STOP)
         steps = runner(old, call.logs, pair), runner(recovery, call.logs, pair)
@@ -82,7 +80,7 @@ def upgrade(call: Call) -> None:
 def _restore(call: Call) -> FromSavepoint:
     """The restore with which the clone begins, where the state of the application that it is a clone of ends."""
     original = load_named(_replaced_by(call), call.configs, os.environ)
-    return replace(call.request(FromSavepoint), source=original.application.id)
+    return replace(requested(call, FromSavepoint), source=original.application.id)
 
 
 def _replaced_by(call: Call) -> str:
@@ -99,10 +97,8 @@ def _switch(call: Call, step: CutoverStep) -> None:
     request = request_of(rollout.CutoverRequest, call.given, step=step, reason=call.reason)
     with _pair(call) as (old, recovery):
         planned = rollout.plan_cutover(old, recovery, request)
-        if call.plan_only:
-            show_plan(planned, cutover_text(planned), as_json=call.as_json, more=call.more)
+        if not call.agreed(planned, cutover_text(planned), typed=planned.clone):
             return
-        approved(planned, cutover_text(planned), call.approve, typed=planned.clone)
         steps = runner(recovery, pair=(old, recovery), has_jobs=False)
         report = runs.cut_over(steps, request, requester(), approved_hash=planned.hash)
     if call.as_json:

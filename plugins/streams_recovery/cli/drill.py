@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import approved, show_plan, show_unasked
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of, requester, runner
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, Savepoint, print_json, recovery_of, requester, runner
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import line
 from streams_recovery.cli.screen import table as print_table
@@ -15,18 +15,17 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import code, md
-from streams_recovery.core.forms import SAVEPOINT, request_of
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import BEGIN, END, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
-from streams_recovery.core.words import moment
+from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations import interval, sandbox
 
 
-@asks(SAVEPOINT, without=("approve",))
-def drill(call: Call) -> None:
+@asks(without=("approve",))
+def drill(call: Call, *, savepoint: Savepoint = LATEST) -> None:
     """Try a restore into an application of its own, measure it, and remove it again. Touches nothing of the application, so it does not ask."""
-    savepoint = call.given[SAVEPOINT.name]
     with recovery_of(call.name, call.configs) as recovery, recovery_of(drill_name(call.name), call.configs, anew=True) as scratch:
         if call.plan_only:
             text = md(

@@ -1,24 +1,21 @@
-"""Commands whose options are the form of a request, and their calls, from which the typed request is made."""
+"""Commands whose options are the form of a request, and what all commands with a plan have."""
 
 from __future__ import annotations
 
 import enum
 import inspect
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, without_reason
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, option
-from streams_recovery.config.loader import load_named
-from streams_recovery.config.offsets import anywhere, inside
+from streams_recovery.core.approval import Approvable
+from streams_recovery.core.escaping import Markdown
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
-from streams_recovery.core.restore.request import OFFSETS, REASON
-from streams_recovery.operations.compatibility import text_of_file
-from streams_recovery.operations.restore.strategies.requested import RequestReader, S
+from streams_recovery.core.restore.request import REASON
 
 # A parameter of a command: its type and its default.
 Parameter = tuple[Any, Any]
@@ -60,8 +57,8 @@ class Call:
 
     @property
     def more(self) -> tuple[str, ...]:
-        """See ``without_reason``."""
-        return without_reason(self.given[REASON.name])
+        """See ``without_reason``. A command that asks for no reason needs none."""
+        return without_reason(self.given[REASON.name]) if REASON.name in self.given else ()
 
     def gave(self, field: FormField) -> bool:
         """True if a field has another value than the one that it begins with."""
@@ -71,30 +68,29 @@ class Call:
         """What was given. It counts as confirmed: the plan is shown with all of it, and the application id typed below it, or its hash given."""
         return {**self.given, CONFIRM.name: application_id}
 
-    def request(self, strategy: type[S]) -> S:
-        """The request for a restore by this strategy. Raises ``BadParameter`` without a reason, and ``ConfigInvalid`` for what names nothing."""
-        config = load_named(self.name, self.configs, os.environ)
-        reader = RequestReader(
-            config=config,
-            application=lambda name: load_named(name, self.configs, os.environ),
-            # A configuration names files beside it, a person at a terminal any.
-            read=anywhere if self.given.get(OFFSETS.name) else inside(self.configs),
-        )
-        return reader.request(strategy, self.confirmed(config.application.id) | {REASON.name: self.reason})
+    def agreed(self, planned: Approvable, text: Markdown, *, typed: str) -> bool:
+        """Show the plan and return False with ``--plan``. Else True when a person agrees to it: see ``approved``."""
+        if self.plan_only:
+            show_plan(planned, text, as_json=self.as_json, more=self.more)
+            return False
+        return approved(planned, text, self.approve, typed=typed)
 
 
-def asks(*form: FormField, without: Collection[str] = (), **own: Parameter) -> Callable[[Callable[[Call], None]], Callable[..., None]]:
-    """Make a command that asks for the fields of ``form``, of two with one name for the last. ``own`` are parameters that it has otherwise, or besides.
-    ``without`` are parts of a call that it does not have: one without Spark jobs has no ``logs``, one that only adds something nothing to ``approve``.
+def asks(*form: FormField, without: Collection[str] = (), **own: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function that takes its ``Call``. It asks for the fields of ``form``, of two with one name for the last, and for what else the
+    function takes. ``own`` are parameters for fields of the form that are asked for otherwise. ``without`` are parts of a call that it does not have: one
+    without Spark jobs has no ``logs``, one that only adds something nothing to ``approve``.
     """
-    parameters = _parameters(form, without=without, own=own)
 
-    def command_of(body: Callable[[Call], None]) -> Callable[..., None]:
+    def command_of(body: Callable[..., None]) -> Callable[..., None]:
+        taken = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+        parameters = _parameters(form, without=without, own=own, taken=taken)
+
         def command(**values: Any) -> None:
             common = {name: values.pop(name, default) for name, (_, default) in _COMMON.items()}
             # A word of Python has no parameter of its name.
-            given = {name.rstrip("_"): text_of_file(value) if isinstance(value, Path) else value for name, value in values.items()}
-            body(Call(**common, given=given))
+            given = {name.rstrip("_"): value for name, value in values.items()}
+            body(Call(**common, given=given), **{one.name: given[one.name] for one in taken})
 
         command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -104,14 +100,20 @@ def asks(*form: FormField, without: Collection[str] = (), **own: Parameter) -> C
     return command_of
 
 
-def _parameters(form: Sequence[FormField], *, without: Collection[str], own: dict[str, Parameter]) -> list[inspect.Parameter]:
-    """In the order of the help: what a command needs, why it is called, where it looks, the rest of its form, and what is done with its plan."""
-    asked = {one.name: parameter(one) for one in form if one.name != CONFIRM.name} | own
+def _parameters(
+    form: Sequence[FormField], *, without: Collection[str], own: dict[str, Parameter], taken: Sequence[inspect.Parameter]
+) -> list[inspect.Parameter]:
+    """In the order of the help: what a command needs, what its function takes by position, the reason, where it looks, the rest of its form, and what is done
+    with its plan.
+    """
+    more = {one.name: (one.annotation, one.default) for one in taken}
+    asked = {one.name: parameter(one) for one in form if one.name != CONFIRM.name} | own | more
     needed = {name: found for name, found in asked.items() if found[1] is _NEEDED}
-    why = {name: found for name, found in asked.items() if name == REASON.name}
+    first = {one.name: asked[one.name] for one in taken if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    why = {name: found for name, found in asked.items() if name == REASON.name and name not in more}
     common = {name: found for name, found in _COMMON.items() if name not in without}
     places = {name: common.pop(name) for name in ("configs", "logs") if name in common}
-    found = {"name": common.pop("name")} | needed | why | places | asked | common
+    found = {"name": common.pop("name")} | needed | first | why | places | asked | common
     return [
         inspect.Parameter(f"{name}_" if iskeyword(name) else name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
         for name, (kind, default) in found.items()

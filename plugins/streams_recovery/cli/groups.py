@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of, requester
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.offsets import change_cells
 from streams_recovery.cli.screen import data, line, say_command
 from streams_recovery.cli.screen import table as print_table
@@ -125,9 +125,9 @@ def describe_groups(
 
 
 @groups_app.command("reset")
+@asks(without=("logs",))
 def reset_groups(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
+    call: Call,
     *,
     group: Group = None,
     all_groups: AllGroups = False,
@@ -145,12 +145,9 @@ def reset_groups(
     shift_by: Annotated[int | None, typer.Option(help="So many offsets forward, or back if negative, within the log.")] = None,
     from_file: Annotated[Path | None, typer.Option(help="To the offsets in this file, which names the partitions.")] = None,
     export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV.")] = False,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """Set the offsets of groups as kafka-consumer-groups does. The groups may have no members. Shows the plan and asks first."""
-    if export and as_json:
+    if export and call.as_json:
         raise typer.BadParameter("Only one of --export and --json.")
     scenario = _scenario(
         ToEarliest() if to_earliest else None,
@@ -166,44 +163,38 @@ def reset_groups(
     if (scope is None) is not isinstance(scenario, FromFile):
         raise typer.BadParameter("Name partitions with --topic, --all-topics or --all-input-topics. A file has them itself.")
     request = _request(GroupAction.RESET, group, all_groups=all_groups, scope=scope, scenario=scenario)
-    _change(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json, export=export)
+    _change(call, request, export=export)
 
 
 @groups_app.command("delete-offsets")
+@asks(without=("logs",))
 def delete_offsets(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
+    call: Call,
     *,
     group: Group = None,
     topic: Topic = None,
     all_topics: AllTopics = False,
     all_input_topics: AllInputTopics = False,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """Delete offsets of groups, and keep the groups. They may have no members. Shows the plan and asks first."""
     scope = _scope(topic, all_topics=all_topics, all_input_topics=all_input_topics)
     if scope is None:
         raise typer.BadParameter("Name partitions with --topic, --all-topics or --all-input-topics.")
     request = _request(GroupAction.DELETE_OFFSETS, group, scope=scope)
-    _change(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json)
+    _change(call, request)
 
 
 @groups_app.command("delete")
+@asks(without=("logs",))
 def delete_groups(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
+    call: Call,
     *,
     group: Group = None,
     all_groups: AllGroups = False,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """Delete groups with all their offsets. They may have no members. Shows the plan and asks first."""
     request = _request(GroupAction.DELETE, group, all_groups=all_groups)
-    _change(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json)
+    _change(call, request)
 
 
 @groups_app.command("export")
@@ -225,24 +216,20 @@ def export_groups(
     _print_csv(found, request)
 
 
-def _change(
-    name: str, configs: Path, request: GroupRequest, *, plan_only: bool, approve: str | None, as_json: bool, export: bool = False
-) -> None:
-    with recovery_of(name, configs) as recovery:
+def _change(call: Call, request: GroupRequest, *, export: bool = False) -> None:
+    with recovery_of(call.name, call.configs) as recovery:
         planned = group_changes.plan(recovery, request)
         text = _text(planned)
-        if plan_only and export:
+        if call.plan_only and export:
             _print_csv(planned.offsets(), request)
             return
-        if plan_only:
-            show_plan(planned, text, as_json=as_json)
+        if not call.agreed(planned, text, typed=recovery.application_id):
             return
-        approved(planned, text, approve, typed=recovery.application_id)
         run = requester()
         done = group_changes.carry_out(recovery, request, approved_hash=planned.hash, run_id=run.run_id, requested_by=run.requested_by)
     if export:
         _print_csv(planned.offsets(), request)
-    elif as_json:
+    elif call.as_json:
         print_json(done)
     else:
         for group_id, moved in done.moved.items():
@@ -251,7 +238,7 @@ def _change(
         for group in planned.groups:
             if group.moving:
                 say_command(
-                    f"This takes {group.group_id} back:", command("offsets", "restore", name, done.before, "--group", group.group_id)
+                    f"This takes {group.group_id} back:", command("offsets", "restore", call.name, done.before, "--group", group.group_id)
                 )
 
 

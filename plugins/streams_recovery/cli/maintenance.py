@@ -12,22 +12,9 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, show_unasked, without_reason
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    DEFAULT_LOGS,
-    AsJson,
-    Configs,
-    Logs,
-    Name,
-    SavepointId,
-    new_run_id,
-    option,
-    print_json,
-    recovery_of,
-    requester,
-    runner,
-)
+from streams_recovery.cli.approval import BY_HAND, show_plan, show_unasked
+from streams_recovery.cli.context import SavepointId, new_run_id, option, print_json, recovery_of, requester, runner
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import line, page, say, say_command, say_error
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
@@ -36,7 +23,7 @@ from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.forms import reason_field
 from streams_recovery.core.remedies.locks import NO_RUN_LEFT, proof_of_death
 from streams_recovery.core.repository.check import Cause
-from streams_recovery.core.words import command, moment
+from streams_recovery.core.words import LATEST, command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.storage.lock import OF_ARCHIVE
@@ -44,7 +31,9 @@ from streams_recovery.storage.lock import OF_ARCHIVE
 # What could not be removed is no error of the run, but somebody has to know.
 LEFT_BEHIND = 8
 
+OfSavepoint = Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")]
 Reason = Annotated[str, option(reason_field("the pin"))]
+ReasonOfNew = Annotated[str, option(reason_field("the new savepoint"))]
 AsConfigured = Annotated[
     bool,
     typer.Option(
@@ -54,25 +43,23 @@ AsConfigured = Annotated[
 ]
 
 
+@asks(without=("plan_only", "approve"))
 def verify(
-    name: Name,
+    call: Call,
     savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, `latest`, or `all`.")] = maintenance.ALL,
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
     *,
     level: Annotated[str, typer.Option(help="structure: manifests and sizes; full: every byte; sample=10%: a share.")] = "structure",
-    as_json: AsJson = False,
 ) -> None:
     """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
     try:
-        with recovery_of(name, configs) as recovery:
-            report = runs.check(runner(recovery, logs), savepoint_id=savepoint, level=level, run_id=new_run_id())
+        with recovery_of(call.name, call.configs) as recovery:
+            report = runs.check(runner(recovery, call.logs), savepoint_id=savepoint, level=level, run_id=new_run_id())
     except RepositoryUnavailable as error:
-        if as_json:
+        if call.as_json:
             print_json({"good": False, "exit_code": Cause.UNREACHABLE.exit_code, "causes": [Cause.UNREACHABLE]})
         say(f"{type(error).__name__}: {error.reason}. Next: {Cause.UNREACHABLE.next_step}")
         raise typer.Exit(Cause.UNREACHABLE.exit_code) from None
-    if as_json:
+    if call.as_json:
         print_json({"good": report.good, "exit_code": report.exit_code, "causes": list(report.causes), **codec.encode(report)})
     else:
         for found in report.findings:
@@ -93,29 +80,22 @@ def verify(
         raise typer.Exit(report.exit_code) from None
 
 
-def expire(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    as_configured: AsConfigured = False,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
-) -> None:
+@asks(without=("logs",))
+def expire(call: Call, *, as_configured: AsConfigured = False) -> None:
     """Expire savepoints that no rule of `retention` keeps. Remove files whose grace period is over. Shows the plan and asks first."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         run_id = new_run_id()
-        unasked = as_configured and approve is None and not plan_only
+        unasked = as_configured and call.approve is None and not call.plan_only
         due = unasked and maintenance.scheduled(recovery, run_id, recovery.config.retention.apply).due
         planned = maintenance.plan_expiry(recovery)
         text = md("{}\n\nPlan {}.", maintenance.expiry_text(planned), code(planned.hash[:12]))
-        if plan_only or (unasked and not due):
-            show_plan(planned, text, as_json=as_json)
+        if unasked and not due:
+            show_plan(planned, text, as_json=call.as_json)
             return
-        if not unasked:
-            approved(planned, text, approve, typed=recovery.application_id)
+        if not unasked and not call.agreed(planned, text, typed=recovery.application_id):
+            return
         report = maintenance.expire(recovery, run_id, approved=planned.hash)
-    if as_json:
+    if call.as_json:
         print_json(report)
     else:
         more = f", the work of {report.runs_removed} runs removed" if report.runs_removed else ""
@@ -131,22 +111,19 @@ def expire(
         raise typer.Exit(LEFT_BEHIND)
 
 
-def undelete(
-    name: Name, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False, approve: Approve = None, as_json: AsJson = False
-) -> None:
+@asks(without=("logs",))
+def undelete(call: Call) -> None:
     """Bring back savepoints that were deleted from a bucket with versions, or overwritten in it. Shows the plan and asks first."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         planned = maintenance.plan_undelete(recovery)
-        if plan_only:
-            show_plan(planned, _undelete_text(planned), as_json=as_json)
+        if not call.agreed(planned, _undelete_text(planned), typed=recovery.application_id):
             return
-        approved(planned, _undelete_text(planned), approve, typed=recovery.application_id)
         done = maintenance.undelete(recovery, run_id=new_run_id(), say=say, approved=planned.hash)
-    if as_json:
+    if call.as_json:
         print_json(done)
         return
     line(f"{len(done.objects)} objects with {done.bytes:,} bytes were brought back")
-    say_command("Check them:", command("verify", name, "--level", "full"))
+    say_command("Check them:", command("verify", call.name, "--level", "full"))
 
 
 def _undelete_text(planned: maintenance.UndeletePlan) -> Markdown:
@@ -176,62 +153,53 @@ def _undelete_text(planned: maintenance.UndeletePlan) -> Markdown:
     )
 
 
-def keep(
-    name: Name,
-    savepoint: SavepointId,
-    reason: Reason,
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    plan_only: PlanOnly = False,
-    as_json: AsJson = False,
-) -> None:
+@asks(without=("logs", "approve"))
+def keep(call: Call, savepoint: SavepointId, reason: Reason) -> None:
     """Keep a savepoint whatever the rules say. Does not ask."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         savepoint = recovery.savepoints.id_of(savepoint)
-        if plan_only:
+        if call.plan_only:
             text = md("Keep savepoint {} of {} whatever the rules of `retention` say.", code(savepoint), code(recovery.application_id))
             planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the savepoint": savepoint})
-            show_unasked(planned, text, as_json=as_json)
+            show_unasked(planned, text, as_json=call.as_json)
             return
         pinned = maintenance.pin(recovery, savepoint, keep=True, requested_by=getpass.getuser(), reason=reason)
-    if as_json:
+    if call.as_json:
         print_json(pinned)
 
 
+@asks(without=("logs",))
 def release(
-    name: Name,
+    call: Call,
     savepoint: SavepointId,
     reason: Reason,
-    configs: Configs = DEFAULT_CONFIGS,
     *,
     restore: Annotated[str | None, typer.Option("--restore", help="Give up the later input that this restore has set aside there.")] = None,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """Leave a savepoint that was kept to the rules again, from retention.grace_days days later on. With --restore it shows the plan and asks first."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         savepoint = recovery.savepoints.id_of(savepoint)
         planned = StatedPlan(
             application_id=recovery.application_id,
             text=_release_text(savepoint, restore),
             parts={"the savepoint": savepoint, "the restore (`--restore`)": restore},
         )
-        if plan_only:
-            show_plan(planned, planned.text, as_json=as_json)
+        # Nothing is given up without a restore: then nobody is asked.
+        unasked = restore is None and call.approve is None and not call.plan_only
+        if not unasked and not call.agreed(planned, planned.text, typed=recovery.application_id):
             return
-        if restore is not None or approve is not None:
-            approved(planned, planned.text, approve, typed=recovery.application_id)
         pinned = maintenance.pin(recovery, savepoint, keep=False, requested_by=getpass.getuser(), reason=reason, restore_id=restore)
-    if as_json:
+    if call.as_json:
         print_json(pinned)
         return
     if pinned.until is not None and not pinned.kept:
         say(f"it stays until {moment(pinned.until)}, and is left to the rules then")
     for restore_id in pinned.restores:
         say(f"still kept: it has the later input of restore {restore_id}")
-        say_command("This puts that input back:", command("append-quarantine", name, restore_id))
-        say_command("This gives it up:", command("savepoints", "release", name, savepoint, "--restore", restore_id, "--reason", reason))
+        say_command("This puts that input back:", command("append-quarantine", call.name, restore_id))
+        say_command(
+            "This gives it up:", command("savepoints", "release", call.name, savepoint, "--restore", restore_id, "--reason", reason)
+        )
 
 
 def _release_text(savepoint: str, restore: str | None) -> Markdown:
@@ -244,17 +212,10 @@ def _release_text(savepoint: str, restore: str | None) -> Markdown:
     )
 
 
-def dismiss(
-    name: Name,
-    restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")],
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
-) -> None:
+@asks(without=("logs",))
+def dismiss(call: Call, restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")]) -> None:
     """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         text = md(
             "Declare restore {} of {} over. What the application holds now counts as its state: "
             "nobody can resume the restore, and savepoints are taken again.",
@@ -262,77 +223,61 @@ def dismiss(
             code(recovery.application_id),
         )
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the restore": restore})
-        if plan_only:
-            show_plan(planned, text, as_json=as_json)
+        if not call.agreed(planned, text, typed=recovery.application_id):
             return
-        approved(planned, text, approve, typed=recovery.application_id)
         unfinished.dismiss(recovery, restore)
-    if as_json:
+    if call.as_json:
         print_json({"restore_id": restore, "dismissed": True})
 
 
+@asks(without=("logs",))
 def unlock(
-    name: Name,
+    call: Call,
     owner: Annotated[
         str, typer.Argument(help="Who holds the lock, exactly as the error says; or the key of a record that cannot be read.")
     ],
-    configs: Configs = DEFAULT_CONFIGS,
     *,
     of_archive: Annotated[bool, typer.Option(OF_ARCHIVE, help="The lock of the archive, from an archiver that is dead.")] = False,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks first."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         lock = archive_lock(recovery) if of_archive else recovery.lock
         which = f"lock of the archive of {recovery.application_id}" if of_archive else f"lock of {recovery.application_id}"
         try:
             holder = lock.holder()
             held_by = holder if holder is not None and holder.owner == owner else None
-            asks, proof = held_by is not None, proof_of_death(owner, None if held_by is None else held_by.place)
+            is_held, proof = held_by is not None, proof_of_death(owner, None if held_by is None else held_by.place)
         except EntryUnreadable:
-            asks, proof = True, NO_RUN_LEFT
+            is_held, proof = True, NO_RUN_LEFT
         text = md("Take the {} from {}. Only when this run is dead, which is proven when {}.", which, code(owner), proof)
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the lock": which, "the holder": owner})
-        if plan_only:
-            show_plan(planned, text, as_json=as_json)
+        if (is_held or call.plan_only) and not call.agreed(planned, text, typed=recovery.application_id):
             return
-        if asks:
-            approved(planned, text, approve, typed=recovery.application_id)
         taken = lock.take_from(owner)
-        if not as_json:
+        if not call.as_json:
             say("taken" if taken else "no run holds the lock")
         held = None if of_archive else quiesce_record.left(recovery)
-    if as_json:
+    if call.as_json:
         print_json({"owner": owner, "taken": taken, "held": held and {"instances": held.instances, "mode": held.mode}})
     elif held is not None:
         say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
 
 
-def compact(
-    name: Name,
-    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")] = "latest",
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    reason: Annotated[str, option(reason_field("the new savepoint"))] = "by hand",
-    *,
-    plan_only: PlanOnly = False,
-    as_json: AsJson = False,
-) -> None:
+@asks(without=("approve",))
+def compact(call: Call, savepoint: OfSavepoint = LATEST, *, reason: ReasonOfNew = BY_HAND) -> None:
     """Compact a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
-    with recovery_of(name, configs) as recovery:
-        if plan_only:
+    with recovery_of(call.name, call.configs) as recovery:
+        if call.plan_only:
             plan = compaction.plan(recovery, savepoint)
-            print_json(plan) if as_json else page(compaction.compaction_text(plan))
+            print_json(plan) if call.as_json else page(compaction.compaction_text(plan))
             return
         run = requester()
         request = compaction.CompactRequest(savepoint=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
-        done = runs.compact(runner(recovery, logs), request)
-    if as_json:
+        done = runs.compact(runner(recovery, call.logs), request)
+    if call.as_json:
         print_json(done)
     elif done is None:
-        say_command("Nothing to compact. This says why:", command("compact", name, savepoint, "--plan"))
+        say_command("Nothing to compact. This says why:", command("compact", call.name, savepoint, "--plan"))
     else:
         for topic, why in done.stays.items():
             say(f"{topic} stays as it is: {why}")
@@ -342,26 +287,18 @@ def compact(
         )
 
 
-def merge(
-    name: Name,
-    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")] = "latest",
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    reason: Annotated[str, option(reason_field("the new savepoint"))] = "by hand",
-    *,
-    plan_only: PlanOnly = False,
-    as_json: AsJson = False,
-) -> None:
+@asks(without=("approve",))
+def merge(call: Call, savepoint: OfSavepoint = LATEST, *, reason: ReasonOfNew = BY_HAND) -> None:
     """Join small files of a savepoint's partitions, as a new savepoint of the same moment and records. The old one stays."""
-    with recovery_of(name, configs) as recovery:
-        if plan_only:
+    with recovery_of(call.name, call.configs) as recovery:
+        if call.plan_only:
             plan = compaction.merge.plan(recovery, savepoint)
-            print_json(plan) if as_json else page(compaction.merge.merge_text(plan))
+            print_json(plan) if call.as_json else page(compaction.merge.merge_text(plan))
             return
         run = requester()
         request = compaction.merge.MergeRequest(savepoint=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
-        done = runs.merge(runner(recovery, logs), request)
-    if as_json:
+        done = runs.merge(runner(recovery, call.logs), request)
+    if call.as_json:
         print_json(done)
     elif done is None:
         say("No files are worth merging: see retention.merge_files")
@@ -371,27 +308,18 @@ def merge(
         )
 
 
-def seal(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    reason: Annotated[str, option(reason_field("the adoption"))] = "",
-    *,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
-) -> None:
+@asks(reason_field("the adoption"), without=("logs",))
+def seal(call: Call) -> None:
     """Vouch for the records of a repository that are older than its seals. Shows them and asks first."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         planned = maintenance.plan_adoption(recovery)
         text = md("{}\n\nPlan {}.", planned.text, code(planned.hash[:12]))
-        why = reason_of(reason, plan_only=plan_only)
-        if plan_only:
-            show_plan(planned, text, as_json=as_json, more=without_reason(reason))
+        why = call.reason
+        if not call.agreed(planned, text, typed=recovery.application_id):
             return
-        approved(planned, text, approve, typed=recovery.application_id)
         run = requester()
         done = maintenance.adopt(recovery, run_id=run.run_id, requested_by=run.requested_by, reason=why, approved=planned.hash)
-    if as_json:
+    if call.as_json:
         print_json({"adopted": len(done.records), "refused": list(done.refused), "too_large": list(done.too_large)})
         return
     line(f"{len(done.records):,} records are vouched for, {len(done.refused) + len(done.too_large)} were not adopted")

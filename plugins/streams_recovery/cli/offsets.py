@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, option, print_json, recovery_of, requester
+from streams_recovery.cli.approval import BY_HAND
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, option, print_json, recovery_of, requester
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
@@ -23,19 +24,17 @@ Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's 
 
 
 @offsets_app.command("snapshot")
+@asks(without=("logs", "approve"))
 def snapshot_offsets(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
+    call: Call,
     *,
     group: Annotated[
         list[str] | None, typer.Option(help="A group; may be repeated. Default: the application's and those of groups.include.")
     ] = None,
-    reason: Annotated[str, option(reason_field("the snapshot"))] = "by hand",
-    plan_only: PlanOnly = False,
-    as_json: AsJson = False,
+    reason: Annotated[str, option(reason_field("the snapshot"))] = BY_HAND,
 ) -> None:
     """Keep what groups have committed now, on every topic."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         wanted = group or [recovery.application_id, *snapshots.included_groups(recovery)]
         taken = snapshots.take(
             recovery,
@@ -51,14 +50,14 @@ def snapshot_offsets(
         missing = sorted(set(wanted) - {found.group_id for found in taken.groups})
         if missing:
             raise NotFound(f"groups without committed offsets: {', '.join(missing)}", next_step="nothing was kept; check the names")
-        if not plan_only:
+        if not call.plan_only:
             snapshots.keep(recovery, taken)
-    if as_json:
+    if call.as_json:
         print_json(taken)
     else:
         offsets = sum(len(found.offsets) for found in taken.groups)
         groups = ", ".join(found.group_id for found in taken.groups)
-        line(f"{'would be kept' if plan_only else f'snapshot {taken.snapshot_id}'}: {offsets} offsets of {groups}")
+        line(f"{'would be kept' if call.plan_only else f'snapshot {taken.snapshot_id}'}: {offsets} offsets of {groups}")
 
 
 @offsets_app.command("show")
@@ -73,29 +72,24 @@ def show_offsets(
 
 
 @offsets_app.command("restore")
+@asks(without=("logs",))
 def restore_offsets(
-    name: Name,
+    call: Call,
     snapshot: Snapshot,
-    configs: Configs = DEFAULT_CONFIGS,
     *,
     group: Annotated[str | None, typer.Option(help="The group that goes back. Default: the application's.")] = None,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """Take a group's offsets back to a snapshot. Nobody may be in the group. Shows the plan and asks first."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         group_id = group or recovery.application_id
         planned = restore_snapshot.plan(recovery, snapshot, group_id)
-        if plan_only:
-            show_plan(planned, _text(planned), as_json=as_json)
+        if not call.agreed(planned, _text(planned), typed=recovery.application_id):
             return
-        approved(planned, _text(planned), approve, typed=recovery.application_id)
         run = requester()
         done = restore_snapshot.carry_out(
             recovery, snapshot, group_id, approved_hash=planned.hash, run_id=run.run_id, requested_by=run.requested_by
         )
-    if as_json:
+    if call.as_json:
         print_json(done)
     else:
         line(f"{done.moved} of {done.partitions} offsets of {done.group_id} went back; what was there is snapshot {done.before}")

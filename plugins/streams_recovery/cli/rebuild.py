@@ -9,22 +9,12 @@ import typer
 from typer.core import TyperCommand
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    DEFAULT_LOGS,
-    AsJson,
-    Configs,
-    Logs,
-    Name,
-    print_json,
-    recovery_of,
-    requester,
-    runner,
-)
+from streams_recovery.cli.approval import approved, show_plan
+from streams_recovery.cli.context import print_json, recovery_of, requester, runner
 from streams_recovery.cli.form import Call, asks, parameter
-from streams_recovery.cli.restore import carry_out
+from streams_recovery.cli.restore import carry_out, requested
 from streams_recovery.cli.screen import line
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.strategies import Rebuild, RestoreTopics
 from streams_recovery.operations.restore.strategies.rebuild import INPUT_TOPICS, INTERNAL_TOPICS
@@ -77,32 +67,27 @@ def names(given: list[str] | None) -> tuple[str, ...]:
 )
 def rebuild(call: Call) -> None:
     """Delete the application's internal topics and let it build its state again from the input. Shows the plan and asks first."""
-    carry_out(call, call.request(Rebuild))
+    carry_out(call, requested(call, Rebuild))
 
 
+@asks()
 def append_quarantine(
-    name: Name,
-    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="The restore that has set it aside, or `latest`.")] = "latest",
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    *,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
+    call: Call,
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="The restore that has set it aside, or `latest`.")] = LATEST,
 ) -> None:
     """Append input again that a restore to a moment has taken out of the inputs in place. Nobody else may write to them meanwhile."""
-    with recovery_of(name, configs) as recovery:
-        if plan_only:
+    with recovery_of(call.name, call.configs) as recovery:
+        if call.plan_only:
             planned = restore.plan_append(recovery, restore_id)
-            show_plan(planned, planned.text, as_json=as_json)
+            show_plan(planned, planned.text, as_json=call.as_json)
             return
         done = runs.append(
-            runner(recovery, logs),
+            runner(recovery, call.logs),
             restore_id,
             requester(),
-            approve=lambda planned: approved(planned, planned.text, approve, typed=planned.application_id),
+            approve=lambda planned: approved(planned, planned.text, call.approve, typed=planned.application_id),
         )
-    if as_json:
+    if call.as_json:
         print_json(done)
     else:
         line(f"{done.rows:,} records appended to {done.partitions} partitions, {done.present:,} of them were there and equal")
@@ -111,4 +96,4 @@ def append_quarantine(
 @asks(*RestoreTopics.FORM)
 def restore_topics(call: Call) -> None:
     """Bring single inputs, outputs or globals back from a savepoint. The application's state stays as it is. Shows the plan and asks first."""
-    carry_out(call, call.request(RestoreTopics))
+    carry_out(call, requested(call, RestoreTopics))

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import BY_HAND, Approve, PlanOnly, approved, show_plan
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    DEFAULT_LOGS,
-    AsJson,
-    Configs,
-    Logs,
-    Name,
-    RestoreId,
-    print_json,
-    recovery_of,
-    requester,
-    runner,
-)
+from streams_recovery.cli.approval import BY_HAND, approved, show_plan
+from streams_recovery.cli.context import RestoreId, print_json, recovery_of, requester, runner
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import advice, line, say, say_command
+from streams_recovery.config.loader import load_named
+from streams_recovery.config.offsets import anywhere, inside
 from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_text import markdown
-from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS
+from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON
 from streams_recovery.core.words import LATEST, command, span
 from streams_recovery.operations import restore as restores
+from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies.requested import RequestReader, S
 
 
 @asks(*FromSavepoint.FORM, *AsOfMoment.FORM)
@@ -41,31 +35,30 @@ def restore(call: Call) -> None:
             raise typer.BadParameter(
                 "an application that is brought to a moment goes on where its state ends", param_hint=OFFSETS.option_name
             )
-        carry_out(call, call.request(AsOfMoment))
+        carry_out(call, requested(call, AsOfMoment))
         return
     for field in (IN_PLACE, GROUPS):
         if call.gave(field):
             raise typer.BadParameter("inputs are cut in place only at a moment: name one with --as-of", param_hint=field.option_name)
-    carry_out(call, call.request(FromSavepoint))
+    carry_out(call, requested(call, FromSavepoint))
 
 
 @asks(*Failover.FORM)
 def failover(call: Call) -> None:
     """Move an application to another site, with the state of a savepoint; home again with `--to primary`. Shows the plan and asks first."""
-    carry_out(call, call.request(Failover))
+    carry_out(call, requested(call, Failover))
 
 
 @asks(*Undo.FORM, restore=(RestoreId, LATEST))
 def undo(call: Call) -> None:
     """Bring back what was there before a restore, from its safety savepoint. What is there now is saved first in its turn."""
-    carry_out(call, call.request(Undo))
+    carry_out(call, requested(call, Undo))
 
 
+@asks()
 def resume(
-    name: Name,
-    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="Id of a restore that failed half way, or `latest`.")] = "latest",
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
+    call: Call,
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="Id of a restore that failed half way, or `latest`.")] = LATEST,
     *,
     take_over: Annotated[
         bool,
@@ -74,20 +67,34 @@ def resume(
             help="Take the lock from the run that failed, although nobody can prove from here that it is dead. Make sure that it is.",
         ),
     ] = False,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """Go on with a restore that failed after it had begun to replace topics. Shows its plan and asks first."""
-    with recovery_of(name, configs) as recovery:
-        if plan_only:
+    with recovery_of(call.name, call.configs) as recovery:
+        if call.plan_only:
             planned = restores.plan_left(recovery, restores.unfinished_one(recovery, restore_id))
-            show_plan(planned, markdown(planned), as_json=as_json)
+            show_plan(planned, markdown(planned), as_json=call.as_json)
             return
         report = runs.resume(
-            runner(recovery, logs), restore_id, requester(), take_over=take_over, approve=lambda planned: _approved(planned, approve)
+            runner(recovery, call.logs),
+            restore_id,
+            requester(),
+            take_over=take_over,
+            approve=lambda planned: _approved(planned, call.approve),
         )
-        _tell(recovery, report, as_json=as_json)
+        _tell(recovery, report, as_json=call.as_json)
+
+
+def requested(call: Call, strategy: type[S]) -> S:
+    """The request for a restore by this strategy. Raises ``BadParameter`` without a reason, and ``ConfigInvalid`` for what names nothing."""
+    config = load_named(call.name, call.configs, os.environ)
+    reader = RequestReader(
+        config=config,
+        application=lambda name: load_named(name, call.configs, os.environ),
+        # A configuration names files beside it, a person at a terminal any.
+        read=anywhere if call.given.get(OFFSETS.name) else inside(call.configs),
+    )
+    documents = {name: text_of_file(value) for name, value in call.given.items() if isinstance(value, Path)}
+    return reader.request(strategy, call.confirmed(config.application.id) | documents | {REASON.name: call.reason})
 
 
 def carry_out(call: Call, request: RestoreRequest) -> None:

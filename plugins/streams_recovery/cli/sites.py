@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, without_reason
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, option, print_json, recovery_of, requester
+from streams_recovery.cli.approval import reason_of
+from streams_recovery.cli.context import option, print_json, recovery_of, requester
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import line
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
@@ -23,31 +24,28 @@ from streams_recovery.operations.site_correction import SiteCorrection, correct,
 from streams_recovery.operations.status.sites import sites_now
 
 
+@asks(without=("logs",))
 def sites(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
+    call: Call,
+    *,
     to: Annotated[
         str | None,
         typer.Option("--set", metavar="SITE", help="Record that the application belongs to this site: for one that was moved by hand."),
     ] = None,
     lost: Annotated[str, option(LOST)] = "",
     reason: Annotated[str, option(reason_field("the correction"))] = "",
-    *,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
 ) -> None:
     """List the sites of an application: where it belongs, fences, and what the monitor last found there. With --set correct the record."""
     # The record may name a site that is not configured any more: this one always is.
-    with recovery_of(name, configs, PRIMARY) as recovery:
+    with recovery_of(call.name, call.configs, PRIMARY) as recovery:
         if to is not None:
-            _set(recovery, to, lost=lost, reason=reason, plan_only=plan_only, approve=approve, as_json=as_json)
+            _set(call, recovery, to, lost=lost, reason=reason_of(reason, plan_only=call.plan_only))
             return
         found = sites_now(recovery)
         configured = {PRIMARY: recovery.config.source.connection} | {
             site: section.connection for site, section in recovery.sites.written.sites.items()
         }
-    if as_json:
+    if call.as_json:
         print_json({**codec.encode(found), "configured": configured})
         return
     print_table(("site", "connection", "application", "fence", "last look", "lacks"), (_row(found, *one) for one in configured.items()))
@@ -70,8 +68,8 @@ def _row(found: SitesStatus, site: str, connection: str) -> tuple[str, ...]:
     )
 
 
-def _set(recovery: RecoveryContext, to: str, *, lost: str, reason: str, plan_only: bool, approve: str | None, as_json: bool) -> None:
-    why, run = reason_of(reason, plan_only=plan_only), requester()
+def _set(call: Call, recovery: RecoveryContext, to: str, *, lost: str, reason: str) -> None:
+    run = requester()
     found = plan_correction(recovery, to, lost=lost)
     text = _text(recovery.application_id, found)
     planned = StatedPlan(
@@ -83,12 +81,10 @@ def _set(recovery: RecoveryContext, to: str, *, lost: str, reason: str, plan_onl
             "what cannot be reached (`--lost`)": [found.before, found.lost],
         },
     )
-    if plan_only:
-        show_plan(planned, text, as_json=as_json, more=without_reason(reason))
+    if not call.agreed(planned, text, typed=recovery.application_id):
         return
-    approved(planned, text, approve, typed=recovery.application_id)
-    entry = correct(recovery, found, lost=lost, run_id=run.run_id, requested_by=run.requested_by, reason=why)
-    if as_json:
+    entry = correct(recovery, found, lost=lost, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
+    if call.as_json:
         print_json(entry)
     else:
         line(f"{recovery.application_id} belongs to the site {entry.site}, and came from {entry.before}")

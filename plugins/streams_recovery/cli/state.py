@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import PlanOnly
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -27,6 +26,7 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.screen import data, line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid
@@ -152,24 +152,21 @@ def _print_differences(rows: Iterable[Row], one: StoreSide, other: StoreSide) ->
         print_table(names, shown, folded=names)
 
 
+@asks(without=("logs", "approve"))
 def state_write(
-    name: Name,
+    call: Call,
     store: Store,
     table: Annotated[Path, typer.Option("--from", metavar="FILE", help="The whole table: Parquet (.parquet) or JSON lines.")],
     savepoint: Annotated[str, typer.Option("--savepoint", metavar="ID", help="The savepoint that it was made from.")],
     reason: Annotated[str, option(reason_field("the new savepoint"))],
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    plan_only: PlanOnly = False,
-    as_json: AsJson = False,
 ) -> None:
     """Make a savepoint in which a store holds an edited table, and everything else is as in the savepoint named. The old one stays."""
     run = requester()
     request = tables.EditRequest(store=store, base=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(call.name, call.configs) as recovery:
         form = tables.open_side(recovery, store, savepoint).form
-        done = tables.write_state(recovery, request, tables.read_table(table, form), dry_run=plan_only)
-    if as_json:
+        done = tables.write_state(recovery, request, tables.read_table(table, form), dry_run=call.plan_only)
+    if call.as_json:
         print_json(done)
         return
     say(f"{done.kept} keys as they were, {done.changed} changed, {done.added} added, {done.removed} removed")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from streams_recovery.cli.app import app
 from streams_recovery.cli.form import Call, asks, parameter
 from streams_recovery.cli.rebuild import names
+from streams_recovery.cli.restore import requested
 from streams_recovery.config.loader import load_application
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs.spec import CutBy
@@ -55,7 +56,7 @@ def asked(strategy: type[RestoreRequest], *words: str) -> RestoreRequest:
 
     @asks(*strategy.FORM)
     def command(call: Call) -> None:
-        found.append(call.request(strategy))
+        found.append(requested(call, strategy))
 
     program = typer.Typer()
     program.command()(command)
@@ -148,7 +149,7 @@ def test_names_with_commas_are_several_topics() -> None:
         internal_topics=parameter(INTERNAL_TOPICS, callback=names),
     )
     def command(call: Call) -> None:
-        found.append(call.request(Rebuild))
+        found.append(requested(call, Rebuild))
 
     program = typer.Typer()
     program.command()(command)
