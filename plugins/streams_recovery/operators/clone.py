@@ -13,8 +13,9 @@ from airflow.sdk import Context
 
 from streams_recovery.core.approval import approval
 from streams_recovery.core.forms import request_of
+from streams_recovery.core.restore.request import SOURCE
 from streams_recovery.core.rollout.cutover import UpgradePlan, cutover_text, upgrade_text
-from streams_recovery.operations import restore, rollout
+from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import ParamsOperator, StepOperator, original_of, requested_by, run_id_of
 from streams_recovery.operators.restore import OpenRestoreOperator, PlanRestoreOperator, planned
@@ -38,19 +39,17 @@ class ChooseStepOperator(BaseBranchOperator):
 class PlanCloneOperator(PlanRestoreOperator):
     """Show what the restore would do with which the clone begins: from a savepoint of the application that it is a clone of."""
 
-    def request(self, recovery: RecoveryContext) -> restore.RestoreRequest:
+    def given(self) -> dict[str, Any]:
         """With the source that the configuration names."""
-        self.fixed["source"] = original_of(self.application_name)
-        return super().request(recovery)
+        return super().given() | {SOURCE.name: original_of(self.application_name)}
 
 
 class OpenCloneOperator(OpenRestoreOperator):
     """Open that restore."""
 
-    def request(self, recovery: RecoveryContext) -> restore.RestoreRequest:
+    def given(self) -> dict[str, Any]:
         """With the source that the configuration names."""
-        self.fixed["source"] = original_of(self.application_name)
-        return super().request(recovery)
+        return super().given() | {SOURCE.name: original_of(self.application_name)}
 
 
 class CutoverRequestedOperator(ParamsOperator):

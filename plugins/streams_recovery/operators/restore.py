@@ -15,7 +15,6 @@ from airflow.sdk.exceptions import AirflowSkipException
 from streams_recovery.config.loader import config_directory, load_application
 from streams_recovery.config.offsets import inside
 from streams_recovery.core.approval import approval
-from streams_recovery.core.restore.failover import TO
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
@@ -57,16 +56,19 @@ class RequestedOperator(ParamsOperator):
         self.strategy = strategy
         self.fixed = dict(fixed or {})
 
-    def request(self, recovery: RecoveryContext) -> RestoreRequest:
+    @property
+    def request(self) -> RestoreRequest:
         """The request itself. Raises ``ConfigInvalid``."""
-        reader = RequestReader(config=recovery.config, application=load_application, read=inside(config_directory()))
-        return reader.request(STRATEGIES[self.strategy], self._given())
+        config = load_application(self.application_name)
+        reader = RequestReader(config=config, application=load_application, read=inside(config_directory()))
+        return reader.request(STRATEGIES[self.strategy], self.given())
+
+    def given(self) -> dict[str, Any]:
+        """What the request is made of, by the names of its form's fields."""
+        return self.params_of_run() | self.fixed
 
     def site(self) -> str | None:
-        return self._given().get(TO.name) if TO in STRATEGIES[self.strategy].FORM else None
-
-    def _given(self) -> dict[str, Any]:
-        return self.params_of_run() | self.fixed
+        return self.request.site
 
 
 class PlanRestoreOperator(RequestedOperator):
@@ -75,7 +77,7 @@ class PlanRestoreOperator(RequestedOperator):
     takes = steps.PLAN
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str | None]:
-        request, began_at = self.request(recovery), recovery.clock()
+        request, began_at = self.request, recovery.clock()
         planned = restore.plan(recovery, request)
         text = markdown(planned)
         self.log.info("%s", text)
@@ -100,7 +102,7 @@ class OpenRestoreOperator(RequestedOperator):
     def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
         return restore.open_restore(
             recovery,
-            self.request(recovery),
+            self.request,
             run_id=run_id_of(context),
             requested_by=requested_by(context),
             approved_hash=self.approved_hash,

@@ -11,7 +11,6 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, process_params
 
 from streams_recovery.config.dags import shared_dags
-from streams_recovery.config.loader import load_application
 from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
 from tests.support.project import PROJECT
 
@@ -85,7 +84,7 @@ def rendered(dag: Any, task_id: str, **conf: Any) -> Any:
 
 def request(dag: Any, task_id: str, **conf: Any) -> Any:
     """What that task asks a restore for."""
-    found = rendered(dag, task_id, **conf).request(SimpleNamespace(config=load_application(NAME)))
+    found = rendered(dag, task_id, **conf).request
     assert isinstance(found, RestoreRequest)
     return found
 
