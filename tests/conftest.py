@@ -15,7 +15,7 @@ from hypothesis import settings
 from embedded import spark_start
 from tests.support import tiers
 from tests.support.kafka import shared_broker
-from tests.support.stopwatch import Stopwatch
+from tests.support.stopwatch import Stopwatch, is_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     shared_broker.register(config)
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Stopwatch(config.getoption("--shard"), config.getoption("--tier")))
+        config.pluginmanager.register(Stopwatch(config.getoption("--shard"), config.getoption("--tier"), whole=is_whole(config)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -21,8 +21,8 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.support.project import PROJECT
 
 SECONDS: Final = PROJECT / "tests" / "seconds.json"
-# For what was never measured.
-_GUESS: Final = 30.0
+# For what was never measured: a test on real parts, and one of the others.
+_GUESS, _SHORT = 30.0, 1.0
 # Files whose tests never run at once: each has a stack of its own, which is all that a small machine can do.
 TOGETHER: Final = {f"system/test_{name}.py": "stages" for name in ("cut_under_load", "emptied_cluster")}
 # Files whose tests take minutes each and need nothing of each other.
@@ -31,7 +31,10 @@ APART: Final = (
     "system/test_cut_under_load.py",
     "system/test_demo.py",
     "system/test_killed_savepoints.py",
+    "unit/core/archive/test_log.py",
 )
+# Ends the name of a unit's seconds in the deep tier.
+DEEP: Final = " (deep)"
 _TIERS: Final = ("test", "deep", "all")
 
 
@@ -114,9 +117,9 @@ def shards(seconds: Mapping[str, float], parts: int) -> list[list[str]]:
 def seconds_of(units: set[str], tier: str) -> dict[str, float]:
     """What each unit took when that was last written down. A file has tests of both tiers, and another time in each."""
     known: dict[str, float] = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
-    return {unit: known.get(noted(unit, tier), _GUESS) for unit in units}
+    return {unit: known.get(noted(unit, tier), _SHORT if unit.startswith("unit/") else _GUESS) for unit in units}
 
 
 def noted(unit: str, tier: str) -> str:
     """The name under which the seconds of a unit are kept."""
-    return f"{unit} (deep)" if tier == "deep" else unit
+    return unit + DEEP if tier == "deep" else unit

@@ -1,0 +1,81 @@
+"""What tests took is written down once a run has measured units whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support import stopwatch
+from tests.support.stopwatch import Stopwatch, is_whole, renewed
+
+KNOWN = {"unit/test_tiers.py": 1.0, "unit/test_gone.py": 2.0, "unit/test_words.py": 3.0, "system/test_up.py (deep)": 180.0}
+
+
+def test_a_run_of_make_test_replaces_all_that_it_has_and_leaves_the_deep_tier() -> None:
+    assert renewed(KNOWN, {"unit/test_tiers.py": 4.0}) == {"unit/test_tiers.py": 4.0, "system/test_up.py (deep)": 180.0}
+
+
+def test_a_part_of_the_deep_tier_replaces_its_own_units() -> None:
+    measured = {"system/test_wheel.py (deep)": 5.0, "system/test_up.py (deep)": 90.0}
+    assert renewed(KNOWN, measured) == {"unit/test_tiers.py": 1.0, "unit/test_words.py": 3.0, **measured}
+
+
+@pytest.mark.parametrize(
+    "name", ["unit/test_gone.py", "system/test_demo.py", "unit/test_tiers.py::test_a", "system/test_gone.py::test_a (deep)"]
+)
+def test_what_is_gone_or_no_unit_is_dropped(name: str) -> None:
+    assert renewed({}, {name: 1.0}) == {}
+    assert renewed({}, {"system/test_demo.py::test_a (deep)": 1.0})
+
+
+class Config(SimpleNamespace):
+    """What pytest was asked."""
+
+    def __init__(self, arguments: Sequence[str] = ("tests",), **chosen: object) -> None:
+        super().__init__(
+            args=list(arguments), option=SimpleNamespace(**{"keyword": "", "markexpr": "", "deselect": None, "lf": False} | chosen)
+        )
+
+
+@pytest.mark.parametrize(
+    ("config", "whole"),
+    [
+        (Config(), True),
+        (Config(["tests/unit"]), False),
+        (Config(["tests/unit/test_a.py::test_b"]), False),
+        (Config(keyword="s3"), False),
+        (Config(markexpr="kafka"), False),
+        (Config(deselect=["a"]), False),
+        (Config(lf=True), False),
+    ],
+)
+def test_a_run_of_some_tests_measures_no_unit(config: pytest.Config, whole: bool) -> None:
+    assert is_whole(config) == whole
+
+
+@pytest.mark.parametrize(
+    ("tier", "whole", "ended", "expected"),
+    [
+        ("test", True, pytest.ExitCode.OK, {"unit/test_b.py": 1.0, "unit/test_a.py": 2.5}),
+        ("test", True, pytest.ExitCode.TESTS_FAILED, {"unit/test_b.py": 1.0, "unit/test_a.py": 2.5}),
+        ("test", True, pytest.ExitCode.INTERRUPTED, {"unit/test_b.py": 1.0}),
+        ("test", False, pytest.ExitCode.OK, {"unit/test_b.py": 1.0}),
+        ("all", True, pytest.ExitCode.OK, {"unit/test_b.py": 1.0}),
+    ],
+)
+def test_seconds_are_left_over_those_of_an_earlier_run(
+    tier: str, whole: bool, ended: pytest.ExitCode, expected: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopwatch, "MEASURED", tmp_path / "seconds.json")
+    (tmp_path / "seconds.json").write_text('{"unit/test_b.py": 1.0}')
+    watch = Stopwatch(None, tier, whole=whole)
+    for when, duration in (("setup", 0.5), ("call", 2.0)):
+        watch.pytest_runtest_logreport(
+            pytest.TestReport("tests/unit/test_a.py::test_a", ("", None, ""), {}, "passed", None, when, duration=duration)  # type: ignore[arg-type]
+        )
+    watch.pytest_sessionfinish(ended)
+    assert json.loads((tmp_path / "seconds.json").read_text()) == expected
