@@ -11,6 +11,9 @@ SHOW ?= running
 SHARD ?= 1/8
 # Units of the deep tests that take longer are in no slice.
 SLICE_SECONDS := 900
+# All of `make test`, in as many processes. A test compares it with what each file took.
+TEST_SECONDS := 900
+TEST_PROCESSES := 4
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
 PYTEST := $(BIN)/python -m pytest -q --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --generate-hashes
@@ -21,7 +24,7 @@ export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock wheel image lint demo up down test test-fast test-deep deep-status slice test-unit bench pages site clean
+.PHONY: help setup lock wheel image lint demo up down test test-fast test-deep seconds deep-status slice test-unit bench pages site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,14 +82,17 @@ test-unit: setup ## The tests that need neither a broker nor a JVM
 test-fast: setup ## Lint, unit tests, and every DAG parsed: three minutes
 	@$(PYTEST) -n 2 tests/lint tests/unit tests/dags/test_dag*.py
 
-test: setup ## Everything that is checked before a change is accepted: 19 to 23 minutes on two cores
-	@$(PYTEST) -n 4 --tier test --junitxml build/test.xml tests; code=$$?; test $$code -ne 1 && exit $$code; \
+test: setup ## Everything that is checked before a change is accepted: 15 minutes on two idle cores
+	@$(PYTEST) -n $(TEST_PROCESSES) --tier test --junitxml build/test.xml tests; code=$$?; test $$code -ne 1 && exit $$code; \
 	  echo "These failed beside others. Again, alone: a test that passes now waits for less than a busy machine needs."; \
 	  $(PYTEST) -n 0 --tier test --last-failed --last-failed-no-failures none --maxfail 1 tests
 
 test-deep: setup ## All other tests, in parts of 40 minutes at most: SHARD=1/8 is the first of eight
 	@$(PYTEST) -v -n 2 --tier deep --shard $(SHARD) --junitxml build/deep.xml tests; code=$$?; \
 	  $(BIN)/python -m tests.support.deep_runs record && exit $$code
+
+seconds: ## Write down what the last runs of tests took: the next ones begin with the longest, and slices are divided by it
+	@$(BIN)/python -m tests.support.stopwatch
 
 deep-status: setup ## Which parts of the deep tests are green, and how many commits ago
 	@$(BIN)/python -m tests.support.deep_runs status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -22,15 +22,16 @@ def marked(tests: Path = TESTS, mark: str = "fault") -> dict[str, list[str]]:
     for path in sorted(tests.rglob("test_*.py")):
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(function, ast.FunctionDef):
-                for name in _arguments(function, mark):
+                for name in arguments(function.decorator_list, mark):
                     found[name].append(f"{path.relative_to(tests.parent)}::{function.name}")
     return dict(found)
 
 
-def _arguments(function: ast.FunctionDef, mark: str) -> Iterator[str]:
-    for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == f"pytest.mark.{mark}":
-            yield from (ast.literal_eval(argument) for argument in decorator.args)
+def arguments(marks: Iterable[ast.expr], mark: str) -> Iterator[str]:
+    """What the marks of one name were given."""
+    for one in marks:
+        if isinstance(one, ast.Call) and ast.unparse(one.func) == f"pytest.mark.{mark}":
+            yield from (ast.literal_eval(argument) for argument in one.args)
 
 
 def problems(page: str, marks: Mapping[str, list[str]]) -> list[str]:

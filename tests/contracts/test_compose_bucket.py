@@ -93,6 +93,7 @@ def test_the_key_of_the_page_reads_and_can_do_nothing_else(s3: S3Server, prepare
     assert list(page.keys("page/")) == ["page/a"]
 
 
+@pytest.mark.deep
 def test_it_may_run_again_also_with_another_secret(s3: S3Server, prepare: Prepare) -> None:
     old = prepare("first-secret_1")
     assert prepare("first-secret_1") == old

@@ -71,6 +71,7 @@ def read_only(tmp_path: Path):
         path.chmod(stat.S_IRWXU)
 
 
+@pytest.mark.deep
 def test_expiry_in_a_directory_that_may_not_be_changed_names_what_stays_and_exits_with_8(read_only: Path) -> None:
     before = sorted(path for path in (read_only / "repository").rglob("*.*") if "locks" not in path.parts)
     approval = approval_of(read_only, environment(CREDENTIALS), "expire", "golden", prefix=OBEDIENT)

@@ -47,6 +47,7 @@ print(json.dumps({name: peak[name] - before[name] for name in peak}))
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("backend", ["filesystem", "s3"])
 def test_a_file_of_300_mb_is_uploaded_in_a_fraction_of_it(request: pytest.FixtureRequest, tmp_path: Path, backend: str) -> None:
     with (tmp_path / "large").open("wb") as file:

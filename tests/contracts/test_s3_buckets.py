@@ -68,6 +68,7 @@ def test_everything_but_expiry_works_in_every_kind_of_bucket(place: Place, tmp_p
         assert report.good
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("mode", ["compliance", "governance"])
 def test_what_object_lock_holds_stays_and_is_named_until_the_lock_ends(s3: S3Server, tmp_path: Path, mode: str) -> None:
@@ -165,6 +166,7 @@ def test_without_the_right_to_delete_expiry_names_everything_and_removes_nothing
             recovery.repository.delete([segments[0]])
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("kind", ["plain", "compliance"])
 def test_the_command_says_what_it_could_not_remove_and_exits_with_8(s3: S3Server, tmp_path: Path, kind: str) -> None:
@@ -183,6 +185,7 @@ def test_the_command_says_what_it_could_not_remove_and_exits_with_8(s3: S3Server
     assert set(keys) <= set(stored(location))
 
 
+@pytest.mark.deep
 def test_the_command_takes_its_key_from_the_machine_when_no_connection_is_named(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)
@@ -287,6 +290,7 @@ def test_it_is_refused_where_it_could_not_be_true(s3: S3Server, tmp_path: Path) 
         maintenance.plan_undelete(recovery)
 
 
+@pytest.mark.deep
 def test_the_command_shows_first_and_does_it_when_told(s3: S3Server, tmp_path: Path) -> None:
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)

@@ -70,6 +70,7 @@ def helper_of_nobody():
     assert runs_of(ast.parse(text)) == {"one", "four"}
 
 
+@pytest.mark.way("savepoint")
 def test_a_savepoint_is_taken_and_the_application_comes_back(counting: Counting, in_session: Submitter) -> None:
     counting.feed("abcab")
     counting.start()
@@ -81,6 +82,7 @@ def test_a_savepoint_is_taken_and_the_application_comes_back(counting: Counting,
     assert manifest.committed()[counting.input].offset == 5
 
 
+@pytest.mark.deep
 def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all_the_same(counting: Counting) -> None:
     counting.feed("abcab")
     counting.start()
@@ -90,6 +92,7 @@ def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all
     assert (counting.running, counting.free(), counting.savepoints()) == (True, True, [])
 
 
+@pytest.mark.way("archive")
 def test_a_run_archives_what_is_there_and_hands_over(counting: Counting, in_session: Submitter) -> None:
     sections = {"backup": {"survive_cluster_loss": True, "consistency": {"mode": "stop"}}, "archive": {"enabled": True, "interval": "PT1S"}}
     counting.configure(**sections)
@@ -118,6 +121,7 @@ def test_while_an_archiver_that_was_killed_has_its_lock_the_next_one_is_tried_ag
         task.execute({})
 
 
+@pytest.mark.way("monitor")
 def test_the_monitor_looks_at_it_and_stores_what_it_saw(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
@@ -141,6 +145,7 @@ class Failing:
         raise SparkJobFailed(f"no {job.name} succeeds here", next_step="none")
 
 
+@pytest.mark.way("check")
 def test_a_check_reads_every_byte_and_finds_the_one_that_changed(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
@@ -168,6 +173,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.way("compaction")
 def test_a_savepoint_is_compacted_to_the_newest_record_of_each_key(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab" * 8)
     counting.savepoint(in_session)
@@ -182,6 +188,7 @@ def test_a_savepoint_is_compacted_to_the_newest_record_of_each_key(counting: Cou
     assert (again.state, again.jobs, len(counting.savepoints())) == ("success", [], 2), "there is nothing left to compact"
 
 
+@pytest.mark.way("expiry")
 def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Counting, in_session: Submitter) -> None:
     rules = dict.fromkeys(("keep_hourly", "keep_daily", "keep_weekly", "keep_monthly"), 0)
     counting.configure(retention={**rules, "keep_last": 1, "minimum": 1})
@@ -232,6 +239,7 @@ def test_an_expiry_merges_small_files_first_and_goes_on_whatever_becomes_of_it(c
     assert counting.free()
 
 
+@pytest.mark.way("scheduled run")
 def test_a_run_works_off_what_is_there_and_ends_down(counting: Counting, in_session: Submitter) -> None:
     counting.feed("abcab")
     done = run(counting, "run", in_session, per_application=True)
@@ -267,6 +275,7 @@ def test_a_run_for_a_while_waits_in_the_triggerer(counting: Counting, in_session
     assert (counting.running, (counting.directory / "started.was").exists()) == (False, True)
 
 
+@pytest.mark.way("comparison", "look-up")
 def test_two_savepoints_are_compared_and_looked_into_and_what_was_found_is_stored(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     first = counting.savepoint(in_session)

@@ -17,6 +17,7 @@ from tests.support.applications.counting import Counting
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 
 
+@pytest.mark.way("drill")
 def test_a_drill_proves_a_restore_and_leaves_nothing(counting: Counting, in_session: Submitter) -> None:
     scratch, output = f"drill-{counting.id}", f"drill.{counting.output.topic}"
     counting.configure(
@@ -41,6 +42,7 @@ def test_a_drill_proves_a_restore_and_leaves_nothing(counting: Counting, in_sess
     assert (counting.directory / "drill.was").read_text() == output
 
 
+@pytest.mark.way("interval")
 def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Counting, in_session: Submitter) -> None:
     again, source, output = (
         f"again{mark}{name}" for mark, name in (("-", counting.id), (".", counting.input.topic), (".", counting.output.topic))
@@ -116,6 +118,7 @@ def stepped(clone: Counting, submitter: Submitter, step: str, **params: Any) -> 
     return done.state, {name.partition(".")[0] for name in done.by("success")} - {"choose"}
 
 
+@pytest.mark.way("clone", "cut-over")
 def test_a_clone_takes_over_and_gives_back(counting: Counting, clone: Counting, in_session: Submitter) -> None:
     counting.feed("abcab")
     counting.start()
@@ -144,6 +147,7 @@ def test_a_clone_takes_over_and_gives_back(counting: Counting, clone: Counting, 
     assert (counting.free(), clone.free()) == (True, True)
 
 
+@pytest.mark.way("upgrade", "retirement")
 def test_an_upgrade_in_one_go_goes_on_exactly_where_the_old_application_stopped(
     counting: Counting, clone: Counting, in_session: Submitter
 ) -> None:

@@ -65,6 +65,7 @@ def moved(sites: AtTwoSites, submitter: Submitter, **asked: Any) -> Done:
     return run(sites, "failover", submitter, application=sites.name, **{"to": "dr", **asked})
 
 
+@pytest.mark.way("failover")
 def test_it_is_moved_task_by_task_and_each_is_taken_at_the_new_site(
     sites: AtTwoSites, in_session: Submitter, taken_at: dict[str, str]
 ) -> None:
@@ -92,6 +93,7 @@ def test_it_is_moved_task_by_task_and_each_is_taken_at_the_new_site(
     assert (report.savepoint_id, report.move and (report.move.before, report.move.to)) == (savepoint, (PRIMARY, "dr"))
 
 
+@pytest.mark.deep
 def test_what_cannot_be_is_refused_before_anybody_is_asked(
     sites: AtTwoSites, in_session: Submitter, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +120,7 @@ class Failing:
         raise SparkJobFailed(f"no executor for {job.name}", next_step="look at its log")
 
 
+@pytest.mark.deep
 def test_a_run_that_fails_after_the_move_says_how_it_goes_on_and_that_command_brings_it_there(
     sites: AtTwoSites, in_session: Submitter, taken_at: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

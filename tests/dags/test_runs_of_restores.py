@@ -28,6 +28,7 @@ def whole(done: Done) -> bool:
     return done.state == "success" and done.by("success") == set(done.tasks)
 
 
+@pytest.mark.way("restore")
 def test_a_lost_application_comes_back_with_its_state(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     savepoint = counting.savepoint(in_session)
@@ -54,6 +55,7 @@ def test_nothing_is_touched_when_the_plan_is_refused(counting: Counting, in_sess
     assert counting.changelog.topic not in counting.topics()
 
 
+@pytest.mark.way("undo")
 def test_an_undo_brings_back_what_a_restore_has_replaced(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.savepoint(in_session)
@@ -75,6 +77,7 @@ def test_an_undo_brings_back_what_a_restore_has_replaced(counting: Counting, in_
     assert (counting.committed(), report_of(counting).savepoint_id) == (8, safety)
 
 
+@pytest.mark.way("rebuild")
 def test_a_rebuild_counts_the_whole_input_again(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     counting.spoil()
@@ -111,6 +114,7 @@ def test_into_an_emptied_cluster_a_rebuild_brings_the_input_of_a_minimal_savepoi
     assert (report.savepoint_id, list(report.manifests), report.rows) == (None, [savepoint], 10)
 
 
+@pytest.mark.way("restore to a moment", "append")
 def test_inputs_go_back_to_a_moment_and_what_was_later_comes_back_behind_them(counting: Counting, in_session: Submitter) -> None:
     counting.configure(
         topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},
@@ -137,6 +141,7 @@ def test_inputs_go_back_to_a_moment_and_what_was_later_comes_back_behind_them(co
     assert counting.state() == counting.truth() == {"a": 2, "b": 2, "c": 2, "d": 1}
 
 
+@pytest.mark.way("restore of single topics")
 def test_a_deleted_input_comes_back_alone_and_the_counts_go_on_as_if_nothing_had_been(counting: Counting, in_session: Submitter) -> None:
     counting.configure(
         topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},

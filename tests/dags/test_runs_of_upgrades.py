@@ -32,6 +32,7 @@ def is_whole(counting: Counting) -> bool:
     return (counting.running, counting.free(), counting.state()) == (True, True, counting.truth())
 
 
+@pytest.mark.way("upgrade in place")
 def test_a_new_version_goes_on_with_the_state(counting: Counting, in_session: Submitter) -> None:
     done = upgraded(counting, in_session, "same")
     assert done.state == "success", done
@@ -45,6 +46,7 @@ def test_a_new_version_goes_on_with_the_state(counting: Counting, in_session: Su
     assert (report.reason, report.watched.failure, "**Upgraded.**" in page) == ("test", None, True)
 
 
+@pytest.mark.deep
 def test_one_that_fails_is_taken_back_and_the_run_fails(counting: Counting, in_session: Submitter) -> None:
     done = upgraded(counting, in_session, "dies")
     assert (done.state, done.by("failed")) == ("failed", {"watch_version"}), done
@@ -54,6 +56,7 @@ def test_one_that_fails_is_taken_back_and_the_run_fails(counting: Counting, in_s
     assert is_whole(counting)
 
 
+@pytest.mark.deep
 def test_where_only_the_deployment_fails_nothing_is_restored(counting: Counting, in_session: Submitter) -> None:
     done = upgraded(counting, in_session, "missing")
     assert (done.state, done.by("failed")) == ("failed", {"start_application"}), done
@@ -62,6 +65,7 @@ def test_where_only_the_deployment_fails_nothing_is_restored(counting: Counting,
     assert is_whole(counting)
 
 
+@pytest.mark.deep
 def test_what_would_lose_state_is_refused_before_anything_is_stopped(counting: Counting, in_session: Submitter) -> None:
     done = upgraded(counting, in_session, "same", topology=rendered(described("sums", read=counting.input.topic)))
     assert (done.state, done.by("failed"), counting.deployments) == ("failed", {"plan"}, []), done

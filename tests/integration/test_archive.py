@@ -60,6 +60,7 @@ def torn_object(recovery: RecoveryContext, key: str) -> Iterator[None]:
         path.write_bytes(whole)
 
 
+@pytest.mark.deep
 def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
@@ -107,6 +108,7 @@ def as_of(recovery: RecoveryContext, at: int, **more: int) -> int:
     return sum(cut.rows.rows for cut in search.cuts(found).values())
 
 
+@pytest.mark.way("archive")
 def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
@@ -145,6 +147,7 @@ def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Smal
     assert (behind.records, behind.left) == (1, ())
 
 
+@pytest.mark.deep
 def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
@@ -229,6 +232,7 @@ def test_a_topic_that_is_made_again_leaves_what_was_archived_of_it(archived: Sma
     assert archive.read_archive(recovery).newest[source].start == 0
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("used", [True, False])
 def test_files_that_were_joined_go_an_hour_later_unless_somebody_uses_what_was_there(
     archived: Small, in_session: InSession, used: bool
@@ -286,6 +290,7 @@ def keys(recovery: RecoveryContext) -> set[str]:
     return {file.key for file in recovery.repository.listed(recovery.layout.segments)}
 
 
+@pytest.mark.deep
 def test_a_limit_of_bytes_holds_for_each_look(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     config = configured(recovery, archive={"enabled": True, "interval": "PT1S", "throttle": {"bytes_per_second": 5_000}})
@@ -320,6 +325,7 @@ def command(archived: Small, directory: Path, *more: str) -> subprocess.Popen[st
     return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F64")
 def test_the_command_hands_over_and_one_that_is_killed_leaves_what_it_had_recorded(archived: Small, tmp_path: Path) -> None:
     recovery, source = archived.recovery, archived.input

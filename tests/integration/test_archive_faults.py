@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -87,6 +87,23 @@ def test_brokers_that_go_and_come_back_cost_and_double_nothing(
         assert checked(recovery, "full").good
 
 
+@pytest.mark.fault("F65")
+def test_a_broker_that_is_started_again_costs_and_doubles_nothing(
+    own_broker: Callable[[], str], in_session: InSession, tmp_path: Path
+) -> None:
+    with small_application(own_broker(), tmp_path) as small:
+        archived = with_archive(small)
+        recovery, source = archived.recovery, archived.input
+        base = published(archived)
+        with archiving(recovery, in_session) as beside:
+            produce(recovery, source, 5)
+            own_broker()
+            produce(recovery, source, 5)
+            beside.upto(source, 120)
+        assert offsets_of(recovery, base, source) == list(range(5 + 5 + 5))
+        assert checked(recovery, "full").good
+
+
 @pytest.fixture
 def lost(tmp_path: Path) -> Iterator[tuple[Small, Processes]]:
     """An application whose cluster can be ended, and what ends it."""
@@ -102,6 +119,7 @@ def moved(recovery: RecoveryContext, to: str) -> None:
     site_log(recovery.repository, recovery.layout).append(entry)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F94")
 def test_an_archiver_whose_cluster_is_lost_keeps_its_lock_from_nobody_and_ends_once_the_application_is_elsewhere(
     lost: tuple[Small, Processes], in_session: InSession, caplog: pytest.LogCaptureFixture
@@ -213,6 +231,7 @@ def test_a_partition_that_is_added_is_archived_from_its_first_record_on(archived
     assert [row["offset"] for row in rows_of(recovery, taken, source)] == list(range(5 + 3 + 2))
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F69")
 @pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
 def test_what_is_behind_an_open_transaction_waits_for_its_end_and_is_not_promised_before(
@@ -245,6 +264,7 @@ def test_what_is_behind_an_open_transaction_waits_for_its_end_and_is_not_promise
     assert archive.read_archive(recovery).event is ArchiveEvent.ENDED
 
 
+@pytest.mark.deep
 def test_retention_that_comes_near_is_told_of_what_is_not_archived(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     published(archived)

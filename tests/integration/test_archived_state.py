@@ -65,6 +65,7 @@ def newest(found: Archive, base: Manifest) -> Manifest:
     return cut
 
 
+@pytest.mark.deep
 def test_a_cut_has_all_that_was_processed_by_then(archived: Small, in_session: InSession) -> None:
     recovery = archived.recovery
     base = published(archived)
@@ -90,6 +91,7 @@ def test_a_cut_has_all_that_was_processed_by_then(archived: Small, in_session: I
     assert [row["key"] for row in rows_of(recovery, there, archived.tail)][-3:] == [b"1", b"2", b"3"]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F98")
 @pytest.mark.parametrize("used", ["by nobody", "now", "since before a hand-over"])
 def test_unread_records_of_a_cut_that_an_opened_restore_is_promised_stay_when_the_next_cut_has_copied_others(
@@ -133,6 +135,7 @@ def replaced_an_hour_ago(beside: Archiver, small: Small, tails: set[str], used: 
         assert there() == tails
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F6")
 def test_a_lost_cluster_comes_back_at_the_newest_cut(archived: Small, in_session: InSession) -> None:
     recovery = archived.recovery
@@ -171,6 +174,7 @@ def test_a_lost_cluster_comes_back_at_the_newest_cut(archived: Small, in_session
     assert any(f"restore {ticket.restore_id} replaced the state since" in warning for warning in again.warnings)
 
 
+@pytest.mark.deep
 def test_what_was_approved_is_restored_whatever_cuts_there_are_since(archived: Small, in_session: InSession) -> None:
     recovery = archived.recovery
     published(archived)
@@ -266,6 +270,7 @@ def test_topics_that_the_savepoint_does_not_know_are_no_part_of_a_cut(archived: 
     assert newest(second, base).committed()[archived.input].offset == 7
 
 
+@pytest.mark.deep
 def test_a_cut_is_kept_by_whatever_joins_and_removes_files(archived: Small, in_session: InSession) -> None:
     recovery = archived.recovery
     base = published(archived)

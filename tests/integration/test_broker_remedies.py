@@ -31,7 +31,7 @@ from tests.support.kafka.racks import RACKS, Racked, racked
 from tests.support.kafka.topic_settings import alter
 from tests.support.programs.kafka_tools import done, follow
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 IN_SYNC = "min.insync.replicas"
 
 

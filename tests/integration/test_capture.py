@@ -44,6 +44,7 @@ def hanging(small: Small) -> Iterator[Producer]:
         yield producer
 
 
+@pytest.mark.way("savepoint")
 @pytest.mark.fault("F49")
 def test_a_stopped_application_s_cut_is_exact_and_has_its_unread_tail(small: Small) -> None:
     draft = cut(small.recovery)
@@ -55,6 +56,7 @@ def test_a_stopped_application_s_cut_is_exact_and_has_its_unread_tail(small: Sma
     assert small.recovery.lock.holder() is None
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F26")
 @pytest.mark.parametrize("where", ["changelog", "output", "tail"])
 def test_an_open_transaction_on_the_application_s_own_topics_is_named_and_nothing_stays_held(
@@ -84,6 +86,7 @@ def test_another_team_s_hanging_transaction_on_an_input_does_not_block(small: Sm
     assert image.end == 5, "an input ends where its last stable offset is"
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F26")
 def test_a_topic_that_the_application_writes_and_reads_is_waited_for(bootstrap: str, tmp_path: Path) -> None:
     """What a transaction in the cut wrote there must be below its end, decided: whoever reads it goes on from the committed offset."""
@@ -107,6 +110,7 @@ def test_a_long_range_becomes_several_segments_that_continue_each_other(small: S
     assert [file.rows for file in partition.files()] == [1_000, 1_000, 504]
 
 
+@pytest.mark.deep
 def test_a_savepoint_without_news_needs_no_job_and_shares_everything(small: Small) -> None:
     first = small.recovery.savepoints.read(publish(small))
     ticket = begun(small.recovery)
@@ -139,6 +143,7 @@ def test_state_that_a_restore_left_half_way_is_never_saved(small: Small) -> None
     assert cut(recovery).consistency is Consistency.EXACT
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("damage", ["a segment is missing", "the manifest is torn"])
 def test_the_savepoint_after_a_damaged_one_is_a_full_one(small: Small, damage: str) -> None:
     recovery = small.recovery

@@ -31,6 +31,7 @@ def archiving(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
         yield found
 
 
+@pytest.mark.deep
 def test_there_is_news_before_the_first_savepoint_and_when_a_log_has_gone_on(small: Small) -> None:
     assert savepoint.has_news(small.recovery)
     published(small)
@@ -161,6 +162,7 @@ def test_unread_records_that_are_deleted_give_no_cut(small: Small) -> None:
     assert untouched(small)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F23")
 def test_an_input_s_lost_records_are_published_as_a_gap_and_told_once(archiving: Small) -> None:
     small, tp = archiving, archiving.input
@@ -197,6 +199,7 @@ def holes(manifest: object, tp: TopicPartition) -> list[tuple[int, int]]:
     return [(gap.start, gap.end) for gap in image.partitions[tp.partition].gaps]
 
 
+@pytest.mark.deep
 def test_an_input_that_is_gone_altogether_is_a_gap_and_no_reason_to_have_no_savepoint(archiving: Small) -> None:
     small = archiving
     manifest = published(small, after_cut=lambda: delete_below(small.recovery, small.input, 5))
@@ -231,6 +234,7 @@ def test_state_with_a_hole_is_never_restored(small: Small) -> None:
     assert restore.plan(small.recovery, asked(small.recovery, savepoint=whole.savepoint_id)).rows == 7
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("topic-cut")
 def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiving: Small) -> None:
     small = archiving

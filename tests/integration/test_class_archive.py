@@ -60,6 +60,7 @@ def spoiled(archive: Path, content: bytes) -> None:
     archive.write_bytes(content)
 
 
+@pytest.mark.deep
 def test_half_an_archive_and_a_changed_one_are_made_again(hello: Hello) -> None:
     archive = archive_of(hello.program, hello.exercise)
     assert archive is not None
@@ -72,6 +73,7 @@ def test_half_an_archive_and_a_changed_one_are_made_again(hello: Hello) -> None:
     assert hello.exercised == 4
 
 
+@pytest.mark.deep
 def test_a_broker_runs_with_its_archive(tmp_path: Path) -> None:
     port, controller = free_ports(2)
     with Processes(tmp_path) as processes:

@@ -95,6 +95,7 @@ def expect(outcome: Outcome, code: int, *sentences: str) -> None:
     assert outcome.out == ""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verb", [["backup"], ["savepoints", "list"], ["restore", "--plan"], ["restore", "--reason", "x"]])
 def test_an_unknown_application(command: Command, tmp_path: Path, verb: list[str]) -> None:
     expect(command(*verb, "nobody"), 4, "nobody", NAME)
@@ -107,6 +108,7 @@ def test_malformed_yaml_is_named_with_its_line(command: Command, tmp_path: Path)
     expect(command("backup", "broken", "--configs", str(tmp_path / "configs")), 2, "broken.yaml:4: ")
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F6")
 def test_a_broker_that_is_down(command: Command, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -115,6 +117,7 @@ def test_a_broker_that_is_down(command: Command, tmp_path: Path) -> None:
     assert [path.name for path in stored(tmp_path) if "savepoints" in path.parts] == []
 
 
+@pytest.mark.deep
 def test_a_connection_nobody_defined(command: Command) -> None:
     expect(
         command("backup", NAME, AIRFLOW_CONN_KAFKA_DEFAULT=MISSING),
@@ -125,17 +128,20 @@ def test_a_connection_nobody_defined(command: Command) -> None:
     expect(command("backup", NAME, AIRFLOW_CONN_SPARK_DEFAULT=MISSING), 4, "connection spark_default is not defined")
 
 
+@pytest.mark.deep
 def test_what_only_reads_the_repository_needs_no_connection(command: Command) -> None:
     restore = ("restore", NAME, "--reason", "x")
     expect(command(*restore, AIRFLOW_CONN_KAFKA_DEFAULT=MISSING), 4, "order-processor has no exact savepoint", "take one first")
     expect(command(*restore, AIRFLOW_CONN_SPARK_DEFAULT=MISSING), 4, "connection spark_default is not defined")
 
 
+@pytest.mark.deep
 def test_a_repository_that_cannot_be_written(command: Command, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     expect(command("backup", NAME, STREAMS_RECOVERY_STACK=str(tmp_path / "file")), 2, str(tmp_path / "file" / "repository"))
 
 
+@pytest.mark.deep
 def test_no_savepoint_yet(command: Command, tmp_path: Path) -> None:
     listed = command("savepoints", "list", NAME, "--json")
     assert (listed.code, json.loads(listed.out)) == (0, [])
@@ -145,11 +151,13 @@ def test_no_savepoint_yet(command: Command, tmp_path: Path) -> None:
     assert stored(tmp_path) == []
 
 
+@pytest.mark.deep
 def test_a_savepoint_that_does_not_exist(command: Command) -> None:
     expect(command("savepoints", "show", NAME, ID), 4, f"there is no savepoint {ID}", "newest: none")
     expect(command("restore", NAME, "--plan", "--savepoint", ID), 4, f"there is no savepoint {ID}")
 
 
+@pytest.mark.deep
 def test_segments_without_a_manifest_are_no_savepoint(command: Command, tmp_path: Path) -> None:
     (tmp_path / "repository").mkdir()
     repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
@@ -160,6 +168,7 @@ def test_segments_without_a_manifest_are_no_savepoint(command: Command, tmp_path
     expect(command("restore", NAME, "--plan", "--savepoint", ID), 4, "one without a manifest was never finished and cannot be used")
 
 
+@pytest.mark.deep
 def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     (tmp_path / "repository").mkdir()
     Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository"))).create(
@@ -178,6 +187,7 @@ def test_a_manifest_that_is_damaged(command: Command, tmp_path: Path) -> None:
     assert ID in report["findings"][0]["savepoints"]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F55")
 def test_a_moment_that_is_none_or_that_nothing_fits(command: Command, tmp_path: Path) -> None:
     expect(command("restore", NAME, "--plan", "--as-of", "2026-11-21T12:00:00"), 2, "has no time zone")
@@ -188,6 +198,7 @@ def test_a_moment_that_is_none_or_that_nothing_fits(command: Command, tmp_path: 
     assert stored(tmp_path) == []
 
 
+@pytest.mark.deep
 def test_a_level_that_does_not_exist(command: Command) -> None:
     expect(command("verify", NAME, "--level", "half"), 2, "'half' is no level")
 
@@ -202,6 +213,7 @@ def test_usage_errors_are_told_apart(command: Command) -> None:
         assert told in outcome.err
 
 
+@pytest.mark.deep
 def test_without_a_command_all_are_listed(command: Command) -> None:
     outcome = command()
     assert (outcome.code, outcome.out) == (2, "")
@@ -209,6 +221,7 @@ def test_without_a_command_all_are_listed(command: Command) -> None:
         assert verb in outcome.err
 
 
+@pytest.mark.deep
 def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp_path: Path) -> None:
     """Of an application that has nothing new, so that no job is submitted."""
     recovery = small.recovery

@@ -131,6 +131,7 @@ def outcome_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outc
     return run
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in EACH_TIME else pytest.mark.deep) for name in CASES])
 def test_the_worst_cause_gives_the_exit_code_and_json_lists_all(outcome_of: Callable[[str], Outcome], name: str) -> None:
     *_, code, causes = CASES[name]
@@ -164,6 +165,7 @@ def test_people_read_the_same_verdict(tmp_path: Path) -> None:
     assert f"needed by {SECOND}" in outcome.err
 
 
+@pytest.mark.deep
 def test_a_repository_without_manifests_is_nothing_to_check(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "no-manifest", tmp_path / "repository")
     outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}", "--json")
@@ -171,6 +173,7 @@ def test_a_repository_without_manifests_is_nothing_to_check(tmp_path: Path) -> N
     assert "4 segments that no manifest names" in outcome.err
 
 
+@pytest.mark.deep
 def test_a_store_that_does_not_answer_has_a_code_of_its_own(tmp_path: Path) -> None:
     storage = f"{{backend: s3, bucket: b, endpoint: 'http://127.0.0.1:{free_ports(1)[0]}', connection: store, path_style: true, allow_http: true}}"
     keys = {"AIRFLOW_CONN_STORE": json.dumps({"conn_type": "aws", "login": "key", "password": "canary-secret"})}

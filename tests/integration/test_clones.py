@@ -43,6 +43,7 @@ def patient(recovery: RecoveryContext, seconds: int) -> RecoveryContext:
     return replace(recovery, config=recovery.config.model_copy(update={"restore": limit}))
 
 
+@pytest.mark.way("cut-over")
 def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: Both) -> None:
     old, small, name = cloned.old, cloned.small, cloned.small.input
     real, own = small.output.topic, cloned.own
@@ -106,6 +107,7 @@ def forge(recovery: RecoveryContext, role: Role, other: str, offsets: dict[Topic
     recovery.ownership.append(OwnershipEntry(role=role, other=other, run="them", at=1, offsets=offsets or {}, again={}, tail={}))
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 def test_a_forged_entry_gives_a_clone_no_outputs_of_an_application_that_writes_them(cloned: Both) -> None:
     old, name = cloned.old, cloned.small.input
@@ -127,6 +129,7 @@ def test_a_forged_entry_gives_a_clone_no_outputs_of_an_application_that_writes_t
         assert cloned.started_with("next") is None
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("other", ["the clone", "nobody"])
 def test_a_forged_entry_keeps_no_application_down_after_its_savepoint(cloned: Both, other: str) -> None:
@@ -144,6 +147,7 @@ def test_a_forged_entry_keeps_no_application_down_after_its_savepoint(cloned: Bo
         assert cloned.started_with("old") == ""
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 def test_after_a_cut_over_a_forged_entry_starts_neither_of_the_two_as_what_it_is_not(cloned: Both) -> None:
     switched(cloned, request(CUT_OVER))
@@ -182,6 +186,7 @@ def test_of_two_one_is_started_while_a_savepoint_has_the_other_down_whatever_som
     assert cloned.started_with("old") == ""
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F80")
 @pytest.mark.parametrize("role", [Role.STANDBY, Role.LIVE])
 def test_after_a_cut_over_an_entry_towards_nobody_does_not_start_the_old_one(cloned: Both, role: Role) -> None:
@@ -192,6 +197,7 @@ def test_after_a_cut_over_an_entry_towards_nobody_does_not_start_the_old_one(clo
     assert cloned.started_with("old") is None
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F81")
 @pytest.mark.parametrize("lives", [False, True], ids=["standby", "live"])
 def test_a_savepoint_of_a_clone_starts_again_exactly_what_ran(cloned: Both, *, lives: bool) -> None:
@@ -230,6 +236,7 @@ def test_a_live_clone_is_stopped_only_where_it_can_be_started_as_what_it_is(clon
         savepoints.finish(clone, ticket)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F81")
 def test_a_live_clone_beside_offsets_that_moved_is_not_stopped_at_all(cloned: Both) -> None:
     switched(cloned, request(CUT_OVER))
@@ -265,6 +272,7 @@ def test_without_new_input_nothing_comes_twice(cloned: Both) -> None:
     assert (back.again, back.tail) == ({}, {})
 
 
+@pytest.mark.deep
 def test_the_old_application_is_waited_for_until_it_has_read_all_that_the_clone_had(cloned: Both) -> None:
     old, small = cloned.old, cloned.small
     commit(old, {small.input: 4, small.tail: 1})
@@ -288,6 +296,7 @@ def test_the_old_application_is_waited_for_until_it_has_read_all_that_the_clone_
     assert report.again == {}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("behind", ["input", pytest.param("repartition topic", marks=pytest.mark.deep)])
 def test_an_old_application_that_does_not_get_so_far_keeps_its_outputs(cloned: Both, behind: str) -> None:
     commit(cloned.old, {cloned.small.input: 4} if behind == "input" else {cloned.small.tail: 1})
@@ -349,6 +358,7 @@ def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transaction
         assert roles(both) == (Role.LIVE, Role.STANDBY)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("reached", "way_out"),
     [
@@ -400,6 +410,7 @@ def test_an_old_application_that_could_not_be_started_again_is_started_by_the_re
     assert (quiesce_record.left(old), free(cloned)) == (None, True)
 
 
+@pytest.mark.deep
 def test_what_a_cut_over_that_was_killed_has_stopped_is_brought_back_by_the_next_savepoint(cloned: Both) -> None:
     old = cloned.old
     with cloned.clone() as clone:
@@ -463,6 +474,7 @@ def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_b
     assert restore.plan(old, asked(old, replace=True)).create != ()
 
 
+@pytest.mark.deep
 def test_the_command_line_shows_the_plan_and_carries_out_what_was_approved(cloned: Both) -> None:
     def command(*arguments: str, typed: str = "") -> Result:
         return CliRunner().invoke(app, list(arguments), env=cloned.variables, input=typed)

@@ -174,6 +174,7 @@ def test_a_live_member_is_named_and_its_offsets_are_not_touched(
     assert found.offset == 5
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F44")
 def test_members_that_are_gone_are_evicted_before_their_session_ends(
     groups: ConsumerGroups, topic: str, group_id: str, crash: Callable[..., None]
@@ -197,6 +198,7 @@ def test_a_static_member_is_evicted_too(groups: ConsumerGroups, group_id: str, c
     assert groups.wait_empty(group_id, 10, settle=0.5).empty
 
 
+@pytest.mark.deep
 def test_an_evicted_member_that_is_alive_comes_back_and_is_seen(
     groups: ConsumerGroups, topic: str, group_id: str, join: Callable[..., Consumer]
 ) -> None:
@@ -226,6 +228,7 @@ def test_members_of_the_new_protocol_cannot_be_evicted(
         groups.evict(group_id, groups.describe(group_id).members)
 
 
+@pytest.mark.fault("F52")
 def test_a_group_of_the_streams_protocol_is_taken_for_what_it_is(groups: ConsumerGroups, bootstrap: str, topic: str, group_id: str) -> None:
     """Clients that do not know the protocol are told that a running one is dead and has no members."""
     partition = TopicPartition(topic, 0)
@@ -409,6 +412,7 @@ def test_a_snapshot_waits_until_a_transaction_is_decided(
     assert [item.offset if item else None for item in found.values()] == [50, None]
 
 
+@pytest.mark.deep
 def test_a_broker_that_is_down_is_said_in_one_sentence(topic: str) -> None:
     nobody = KafkaConnection.from_extra({"bootstrap.servers": "127.0.0.1:1"}, where="nobody")
     verbs: tuple[Callable[[ConsumerGroups], object], ...] = (
@@ -422,6 +426,7 @@ def test_a_broker_that_is_down_is_said_in_one_sentence(topic: str) -> None:
             verb(groups)
 
 
+@pytest.mark.deep
 def test_offsets_on_topics_that_were_just_deleted_are_removed(
     connection: KafkaConnection, groups: ConsumerGroups, topic: str, group_id: str
 ) -> None:

@@ -76,6 +76,7 @@ def loaded_compacted(recovery: RecoveryContext, savepoint: Manifest) -> list[str
     return [step.name for step in planned.create if any(part.compacted for part in step.partitions)]
 
 
+@pytest.mark.way("compaction")
 @pytest.mark.spark
 def test_a_savepoint_is_compacted_continued_and_restored(small: Small, in_session: Submitter) -> None:
     recovery = replace(

@@ -35,6 +35,7 @@ def started_again(small: Small) -> None:
     commit(small.recovery, {small.input: 5})
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F36")
 def test_a_declared_store_without_a_changelog_gives_no_savepoint(small: Small) -> None:
     late = f"{small.recovery.application_id}-late-changelog"
@@ -54,6 +55,7 @@ def test_a_declared_store_without_a_changelog_gives_no_savepoint(small: Small) -
     assert take(small, recovery=whole).consistency is Consistency.EXACT
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F36")
 def test_state_that_was_made_anew_is_refused_or_damaged_until_it_is_brought_back(small: Small) -> None:
     recovery, good = small.recovery, publish(small)
@@ -106,6 +108,7 @@ def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything
     assert recovery.savepoints.ids() == [good]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F36")
 @pytest.mark.parametrize("begins", [False, True], ids=["before", "while it begins"])
 def test_a_savepoint_of_another_cluster_in_between_hides_no_loss(small: Small, begins: bool) -> None:
@@ -127,6 +130,7 @@ def test_a_savepoint_of_another_cluster_in_between_hides_no_loss(small: Small, b
     assert recovery.savepoints.ids() == [first.savepoint_id, elsewhere.savepoint_id]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F36")
 def test_a_changelog_that_vanished_or_lost_its_beginning_is_damage_and_may_be_intended(small: Small) -> None:
     recovery = small.recovery
@@ -182,6 +186,7 @@ def sums_by_day(small: Small) -> Iterator[str]:
     small.recovery.cluster.delete_topics([more])
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F38")
 @pytest.mark.parametrize("group", ["totals", "sums", "sums-by", "sums-by-day"])
 def test_a_plain_consumer_group_takes_no_state_out_of_a_savepoint(small: Small, group: str) -> None:
@@ -192,6 +197,7 @@ def test_a_plain_consumer_group_takes_no_state_out_of_a_savepoint(small: Small, 
         assert manifest.topic(small.changelog.topic) is not None
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F38")
 def test_an_application_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> None:
     recovery = small.recovery

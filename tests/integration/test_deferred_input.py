@@ -38,6 +38,7 @@ def stamps(recovery: RecoveryContext, tp: TopicPartition) -> list[int]:
 BEFORE_INPUT = {"phase": "recovered", "at_least": "input-complete", "before": "closed"}
 
 
+@pytest.mark.deep
 def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_before(again: Again) -> None:
     request = again.request(20, 45)
     request = replace(request, slice=replace(request.slice, lateness=6, overlap=10))
@@ -97,6 +98,7 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     interval.remove(recovery, ticket, None)
 
 
+@pytest.mark.deep
 def test_more_than_comes_first_is_made_anew_before_the_start(again: Again) -> None:
     request = again.request(20, 45)
     request = replace(request, slice=replace(request.slice, overlap=10))
@@ -106,6 +108,7 @@ def test_more_than_comes_first_is_made_anew_before_the_start(again: Again) -> No
     interval.remove(recovery, ticket, None)
 
 
+@pytest.mark.deep
 def test_an_application_that_did_not_close_is_not_given_the_interval(again: Again) -> None:
     request = again.request(50, 51)
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
@@ -141,6 +144,7 @@ def test_with_a_base_that_had_read_all_that_comes_before_nothing_waits(again: Ag
     assert everything.deferred == {}
 
 
+@pytest.mark.deep
 def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> None:
     request = again.request(50, 51)
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=50))
@@ -169,6 +173,7 @@ def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> N
     interval.remove(recovery, ticket, None)
 
 
+@pytest.mark.deep
 def test_where_nothing_comes_before_an_interval_it_is_given_at_once(again: Again) -> None:
     recovery, ticket = again.given(again.claim(again.request(20, 45)))
     copy = TopicPartition(recovery.config.topics.inputs[0], 0)

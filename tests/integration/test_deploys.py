@@ -94,6 +94,7 @@ def test_what_was_approved_is_deployed_while_the_application_is_down(app: Counti
     assert app.state() == app.truth() == {"a": 2, "b": 1}
 
 
+@pytest.mark.deep
 def test_a_deployment_that_fails_leaves_the_application_down_and_the_restore_goes_on_behind_it(app: Counting) -> None:
     saved(app)
     (app.directory / "broken").touch()
@@ -109,6 +110,7 @@ def test_a_deployment_that_fails_leaves_the_application_down_and_the_restore_goe
     assert app.state() == {"a": 2, "b": 1}
 
 
+@pytest.mark.deep
 def test_what_a_failed_deployment_has_started_is_not_taken_for_the_new_version(app: Counting) -> None:
     saved(app)
     (app.directory / "broken").touch()
@@ -130,6 +132,7 @@ def test_what_a_failed_deployment_has_started_is_not_taken_for_the_new_version(a
     assert (len(deployed(app)), app.running) == (1, True)
 
 
+@pytest.mark.deep
 def test_a_command_that_nobody_approved_is_not_run(app: Counting) -> None:
     saved(app)
     (app.directory / "broken").touch()
@@ -145,6 +148,7 @@ def test_a_command_that_nobody_approved_is_not_run(app: Counting) -> None:
     assert app.running
 
 
+@pytest.mark.deep
 def test_only_what_starts_the_application_deploys(app: Counting) -> None:
     topics = {"inputs": [app.input.topic], "outputs": [app.output.topic], "include": [app.input.topic]}
     app.configure(topics=topics)

@@ -90,6 +90,7 @@ def begun(trial: Trial) -> restore.RestoreTicket:
     return ticket
 
 
+@pytest.mark.way("drill")
 def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_noticed(trial: Trial) -> None:
     own, scratch, small = trial.own, trial.scratch, trial.small
     before = own.cluster.describe_topics(small.topics)
@@ -131,6 +132,7 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     assert (again.topics, trial.here()) == ((), set()), "harmless when nothing is left"
 
 
+@pytest.mark.deep
 def test_what_a_dead_drill_left_is_taken_away_before_the_next(trial: Trial) -> None:
     ticket = begun(trial)
     with pytest.raises(LockHeld):
@@ -142,6 +144,7 @@ def test_what_a_dead_drill_left_is_taken_away_before_the_next(trial: Trial) -> N
     restore.plan(trial.scratch, trial.request())
 
 
+@pytest.mark.deep
 def test_topics_and_groups_that_no_drill_created_are_refused_and_left_alone(trial: Trial) -> None:
     scratch = trial.scratch
     output = TopicPartition(f"{scratch.application_id}.out", 0)
@@ -156,6 +159,7 @@ def test_topics_and_groups_that_no_drill_created_are_refused_and_left_alone(tria
     scratch.groups.delete(scratch.application_id)
 
 
+@pytest.mark.deep
 def test_a_topic_that_somebody_else_put_in_the_place_of_a_drills_own_stays(trial: Trial) -> None:
     ticket = begun(trial)
     output = f"{trial.scratch.application_id}.out"
@@ -188,6 +192,7 @@ def forge(trial: Trial, restore_id: str, ids: Mapping[str, str]) -> None:
     trial.scratch.repository.create(f"{prefix}{number:012}.json", json.dumps(entry).encode())
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("step", ["clear", "remove"])
 def test_a_forged_journal_deletes_nothing_that_is_not_the_drills_by_its_name(
@@ -207,6 +212,7 @@ def test_a_forged_journal_deletes_nothing_that_is_not_the_drills_by_its_name(
     assert "no names of its topics" in caplog.text
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("left", ["gone", "empty"])
 def test_an_input_of_the_application_that_is_gone_or_empty_is_not_made_by_a_drill(trial: Trial, left: str) -> None:
     savepoint = publish(surviving(trial.small))
@@ -255,6 +261,7 @@ def test_a_drill_that_found_nothing_to_restore_is_in_the_history_too(trial: Tria
     assert [(entry.run, entry.outcome) for entry in found] == [(run, "failed before it began") for run in runs]
 
 
+@pytest.mark.deep
 def test_the_monitor_finds_drills_that_are_due_and_what_they_measured_over_the_objectives(trial: Trial) -> None:
     looked(trial.own)
     assert about_drills(trial, 9) == ["drill-overdue"], "there was none since the first look"

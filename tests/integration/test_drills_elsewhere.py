@@ -121,6 +121,7 @@ def here(recovery: RecoveryContext) -> set[str]:
     return {name for name in recovery.cluster.topic_names() if name.startswith(recovery.application_id)}
 
 
+@pytest.mark.deep
 def test_a_drill_at_another_site_restores_and_verifies_there_and_the_first_cluster_is_asked_nothing(elsewhere: Elsewhere) -> None:
     # A connection to the first cluster is not even configured.
     scratch = elsewhere.scratch(anew=True)
@@ -146,6 +147,7 @@ def test_a_drill_at_another_site_restores_and_verifies_there_and_the_first_clust
     assert [one.site for one in sandbox.drills(elsewhere.own)] == ["dr"]
 
 
+@pytest.mark.deep
 def test_a_drill_without_a_site_goes_where_the_application_belongs_and_stays_where_it_began(
     elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -177,6 +179,7 @@ def test_a_drill_without_a_site_goes_where_the_application_belongs_and_stays_whe
     assert here(home) == set()
 
 
+@pytest.mark.deep
 def test_a_drill_that_did_not_begin_is_told_of_where_it_was_to_be(elsewhere: Elsewhere) -> None:
     assert elsewhere.conclude(None).outcome == "failed before it began at dr"
     elsewhere.move("dr")
@@ -193,6 +196,7 @@ def test_it_is_started_only_where_it_began(elsewhere: Elsewhere) -> None:
         elsewhere.scratch(both=True, site=PRIMARY).application.start()
 
 
+@pytest.mark.deep
 def test_an_input_that_is_not_at_the_other_site_is_not_made_there_under_the_name_that_a_failover_would_use(elsewhere: Elsewhere) -> None:
     small = elsewhere.small
     names = {small.output.topic: f"drill-{small.recovery.application_id}.out"}
@@ -208,6 +212,7 @@ def test_an_input_that_is_not_at_the_other_site_is_not_made_there_under_the_name
         restore.plan(scratch, elsewhere.request())
 
 
+@pytest.mark.deep
 def test_a_group_that_a_drill_at_another_cluster_made_proves_nothing_here(elsewhere: Elsewhere) -> None:
     config = elsewhere.changed(site=None)
     first = elsewhere.scratch(config, both=True, anew=True)

@@ -35,6 +35,7 @@ def app(bootstrap: str, tmp_path: Path) -> Iterator[Running]:
             yield found
 
 
+@pytest.mark.deep
 def test_it_is_asked_held_and_closed(app: Running) -> None:
     assert app.becomes("RUNNING")
     health = http_control.reported(app.url, "/health", token=TOKEN)
@@ -54,6 +55,7 @@ def test_it_is_asked_held_and_closed(app: Running) -> None:
     assert app.child.wait(60) == 143
 
 
+@pytest.mark.deep
 def test_a_stranger_is_turned_away(app: Running) -> None:
     assert app.becomes("RUNNING")
     for wrong in (None, "another-token"):

@@ -31,6 +31,7 @@ def sites(bootstrap: str, tmp_path: Path) -> Iterator[AtTwoSites]:
         yield found
 
 
+@pytest.mark.deep
 def test_it_moves_while_its_cluster_answers_and_is_saved_and_started_where_it_is(sites: AtTwoSites, in_session: Submitter) -> None:
     sites.worked("abcab")
     first = sites.savepoint(in_session)
@@ -60,6 +61,7 @@ def test_it_moves_while_its_cluster_answers_and_is_saved_and_started_where_it_is
         sites.move("dr", in_session)
 
 
+@pytest.mark.deep
 def test_the_way_home_makes_inputs_again_that_the_savepoint_has_and_no_others(sites: AtTwoSites, in_session: Submitter) -> None:
     sites.worked("abcab")
     sites.savepoint(in_session)
@@ -94,6 +96,7 @@ def test_the_way_home_makes_inputs_again_that_the_savepoint_has_and_no_others(si
     assert home.state() == home.truth() == {"a": 4, "b": 3, "c": 2, "z": 1}
 
 
+@pytest.mark.deep
 def test_an_input_that_a_mirror_has_carried_there_is_read_on_where_the_same_record_stands(sites: AtTwoSites, in_session: Submitter) -> None:
     sites.worked("".join("abcd"[number % 4] for number in range(70)))
     sites.savepoint(in_session)
@@ -114,6 +117,7 @@ def test_an_input_that_a_mirror_has_carried_there_is_read_on_where_the_same_reco
         assert recovery.groups.committed(sites.id, [sites.input])[sites.input] is not None
 
 
+@pytest.mark.way("failover")
 def test_beside_a_mirror_the_savepoint_counts_and_no_newer_cut(sites: AtTwoSites, in_session: InSession) -> None:
     """Only the savepoint has the records around an offset, by which its place in what a mirror has carried is found."""
     sites.configure(archive={"enabled": True, "interval": "PT1S", "state": True})
@@ -171,6 +175,7 @@ def test_the_archive_goes_on_at_the_new_site_although_the_archiver_of_the_lost_o
             assert recovery.clock() - fed < 60_000, "the recovery point is seconds again"
 
 
+@pytest.mark.deep
 def test_an_input_of_another_content_is_refused(sites: AtTwoSites, in_session: Submitter) -> None:
     sites.worked("abcab")
     sites.savepoint(in_session)
@@ -183,6 +188,7 @@ def test_an_input_of_another_content_is_refused(sites: AtTwoSites, in_session: S
     assert there.end(sites.input) == 3
 
 
+@pytest.mark.deep
 def test_a_lost_cluster_is_left_on_a_word_and_what_is_left_there_is_stopped_when_it_answers_again(
     sites: AtTwoSites, in_session: Submitter
 ) -> None:
@@ -232,6 +238,7 @@ def test_what_lives_on_at_a_site_that_answers_again_is_stopped_by_the_next_savep
     assert belongs_to(sites) == ("dr", True, ())
 
 
+@pytest.mark.deep
 def test_a_cluster_that_comes_back_in_the_middle_does_not_run_it_twice(sites: AtTwoSites, in_session: Submitter) -> None:
     sites.worked("abcab")
     sites.savepoint(in_session)
@@ -252,6 +259,7 @@ def test_a_cluster_that_comes_back_in_the_middle_does_not_run_it_twice(sites: At
     assert sites.at("dr").state() == sites.at("dr").truth()
 
 
+@pytest.mark.deep
 def test_what_fails_before_it_replaces_anything_goes_on_at_home(sites: AtTwoSites, in_session: Submitter) -> None:
     sites.worked("abcab")
     sites.savepoint(in_session)
@@ -277,6 +285,7 @@ def test_what_fails_before_it_replaces_anything_goes_on_at_home(sites: AtTwoSite
     assert sites.runs_at() == [PRIMARY]
 
 
+@pytest.mark.deep
 def test_what_fails_later_is_resumed_at_the_new_site(sites: AtTwoSites, in_session: Submitter) -> None:
     sites.worked("abcab")
     sites.savepoint(in_session)

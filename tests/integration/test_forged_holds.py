@@ -67,6 +67,7 @@ def test_nobody_else_s_topic_is_touched(small: Small, victim: str, caplog: pytes
     assert repr(victim) in caplog.text
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("purpose", ["copy", "restore"])
 def test_an_own_topic_that_nobody_holds_stays_as_it_is(small: Small, purpose: str) -> None:
@@ -79,6 +80,7 @@ def test_an_own_topic_that_nobody_holds_stays_as_it_is(small: Small, purpose: st
     assert topic_holds.release_copy_holds(small.recovery) == ()
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 def test_a_restore_s_hold_does_not_end_before_its_time(small: Small) -> None:
     recovery, topic = small.recovery, f"{small.recovery.application_id}-windows-changelog"

@@ -103,12 +103,17 @@ def refused(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
     assert recovery.cluster.describe_topics(sorted(before)) == before
 
 
-@pytest.mark.parametrize("kind", [restore, rebuild, undo, clone, reprocess], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [restore, *(pytest.param(kind, marks=pytest.mark.deep) for kind in (rebuild, undo, clone, reprocess))],
+    ids=lambda kind: kind.__name__,
+)
 def test_a_plan_beside_the_approved_one_is_refused(bootstrap: str, tmp_path: Path, kind: Callable[..., Opened]) -> None:
     with ExitStack() as stack:
         refused(*kind(stack, bootstrap, tmp_path))
 
 
+@pytest.mark.deep
 def test_a_plan_beside_that_of_a_restore_to_a_moment_is_refused(here: Here) -> None:
     refused(here.recovery, opened(here.recovery, here.request(40)))
 
@@ -124,6 +129,7 @@ def half_way(small: Small) -> Iterator[RestoreTicket]:
     restores.abandon(small.recovery, ticket)
 
 
+@pytest.mark.deep
 def test_every_later_step_and_whoever_resumes_refuses_it_too(small: Small) -> None:
     recovery = small.recovery
     with half_way(small) as ticket:
@@ -147,6 +153,7 @@ def test_every_later_step_and_whoever_resumes_refuses_it_too(small: Small) -> No
     restores.abandon(recovery, resumed)
 
 
+@pytest.mark.deep
 def test_a_plan_that_was_replaced_is_refused_too(small: Small, tmp_path: Path) -> None:
     recovery = small.recovery
     with half_way(small) as ticket:
@@ -161,6 +168,7 @@ def test_a_plan_that_was_replaced_is_refused_too(small: Small, tmp_path: Path) -
             restores.plan_load(recovery, replace(ticket, plan_hash="0" * 64))
 
 
+@pytest.mark.deep
 def test_a_ticket_beside_the_first_one_is_not_what_is_resumed(small: Small) -> None:
     recovery = small.recovery
     with half_way(small) as ticket:
@@ -186,6 +194,7 @@ def test_a_plan_that_is_there_before_its_restore_stops_it(small: Small, monkeypa
     assert recovery.lock.holder() is None
 
 
+@pytest.mark.deep
 def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
     recovery, restore_id = here.recovery, closed(here)
     planned = restores.plan_append(recovery, restore_id)
@@ -222,6 +231,7 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
     assert caught.value.facts["partitions"] == [str(here.input)]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("role", ["output", "changelog", "stranger"])
 def test_a_forged_quarantine_appends_to_nothing_but_inputs(here: Here, role: str) -> None:
@@ -242,6 +252,7 @@ def test_a_forged_quarantine_appends_to_nothing_but_inputs(here: Here, role: str
     recovery.cluster.delete_topics([victim] if role == "stranger" else [])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("configured", "offset", "severity"), [(False, 4, "blocking"), (False, 999, "warning"), (True, 4, "warning")])
 def test_a_record_of_a_retirement_that_offsets_or_configuration_contradict_holds_no_restore_up(
     small: Small, configured: bool, offset: int, severity: str
@@ -254,6 +265,7 @@ def test_a_record_of_a_retirement_that_offsets_or_configuration_contradict_holds
     assert [one.severity for one in told] == [severity]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F14")
 def test_of_two_runs_that_wait_for_one_application_the_lock_refuses_the_second(bootstrap: str, tmp_path: Path) -> None:
     def run(recovery: RecoveryContext, request: restores.RestoreRequest, approved: str) -> RestoreTicket:
@@ -281,6 +293,7 @@ def test_of_two_runs_that_wait_for_one_application_the_lock_refuses_the_second(b
             run(*mine)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F63")
 def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_restore_of_an_older_one(small: Small) -> None:
     first = publish(small)

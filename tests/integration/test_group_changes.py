@@ -62,6 +62,7 @@ def back(recovery: RecoveryContext, snapshot: str | None, group: str) -> str:
     return done.before
 
 
+@pytest.mark.deep
 def test_a_reset_is_taken_back_with_metadata_and_with_what_was_not_there(small: Small, reader: str) -> None:
     recovery = small.recovery
     request = GroupRequest(
@@ -80,6 +81,7 @@ def test_a_reset_is_taken_back_with_metadata_and_with_what_was_not_there(small: 
     assert recovery.lock.holder() is None
 
 
+@pytest.mark.deep
 def test_an_offset_that_does_not_move_is_not_written(small: Small, reader: str) -> None:
     recovery = small.recovery
     done = carried_out(recovery, to(3, reader, topic=small.output.topic))
@@ -87,6 +89,7 @@ def test_an_offset_that_does_not_move_is_not_written(small: Small, reader: str) 
     assert committed(recovery, small.output, group=reader) == [(3, "mine")]
 
 
+@pytest.mark.deep
 def test_a_group_that_did_not_exist_has_no_offsets_again(small: Small) -> None:
     recovery, name = small.recovery, f"{small.recovery.application_id}.new"
     request = to(2, name, topic=small.output.topic)
@@ -100,6 +103,7 @@ def test_a_group_that_did_not_exist_has_no_offsets_again(small: Small) -> None:
         recovery.groups.delete(name)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("level", "said"), [(26, "Kafka 4.1"), (30, None)])
 def test_the_defect_of_brokers_that_such_a_group_can_meet_is_said(small: Small, level: int, said: str | None) -> None:
     recovery = small.recovery
@@ -109,6 +113,7 @@ def test_the_defect_of_brokers_that_such_a_group_can_meet_is_said(small: Small, 
     assert [said in one for one in warnings if "KAFKA-20254" in one] == ([] if said is None else [True])
 
 
+@pytest.mark.deep
 def test_a_deleted_group_comes_back_whole(small: Small, reader: str) -> None:
     recovery = small.recovery
     recovery.groups.set_offsets(reader, {small.input: at(1, "also")})
@@ -121,6 +126,7 @@ def test_a_deleted_group_comes_back_whole(small: Small, reader: str) -> None:
     assert committed(recovery, small.output, small.input, group=reader) == [None, None], "and forward again"
 
 
+@pytest.mark.deep
 def test_a_group_with_members_is_described_planned_and_refused(small: Small, reader: str) -> None:
     recovery = small.recovery
     request = to(0, reader, topic=small.output.topic)
@@ -139,6 +145,7 @@ def test_a_group_with_members_is_described_planned_and_refused(small: Small, rea
     assert snapshots.ids(recovery) == []
 
 
+@pytest.mark.deep
 def test_what_was_not_approved_and_what_another_run_holds_is_refused(small: Small, reader: str) -> None:
     recovery = small.recovery
     request = GroupRequest(
@@ -160,6 +167,7 @@ def test_what_was_not_approved_and_what_another_run_holds_is_refused(small: Smal
             )
 
 
+@pytest.mark.deep
 def test_the_groups_that_were_changed_before_an_error_are_named(small: Small, reader: str) -> None:
     """A member joins the second one while the first one is changed."""
     recovery, first = small.recovery, f"{small.recovery.application_id}.a"
@@ -182,6 +190,7 @@ def test_the_groups_that_were_changed_before_an_error_are_named(small: Small, re
     recovery.groups.delete(first)
 
 
+@pytest.mark.deep
 def test_the_application_s_own_group_is_changed_only_when_its_instances_are_gone(bootstrap: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"status": running_once(started)}) as found:
@@ -198,6 +207,7 @@ def test_the_application_s_own_group_is_changed_only_when_its_instances_are_gone
         assert committed(recovery, found.input, found.tail) == [(0, ""), (1, "")]
 
 
+@pytest.mark.deep
 def test_a_group_of_another_kafka_streams_application_is_known_by_its_metadata(small: Small, reader: str) -> None:
     recovery = small.recovery
     request = to(1, reader, topic=small.output.topic)
@@ -211,6 +221,7 @@ def test_a_group_of_another_kafka_streams_application_is_known_by_its_metadata(s
         )
 
 
+@pytest.mark.deep
 def test_records_of_open_transactions_are_said_and_offsets_in_one_stop_a_change(small: Small, reader: str) -> None:
     recovery, latest = small.recovery, PartitionScope.parse([small.output.topic])
     request = GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=latest, scenario=ToLatest())
@@ -227,6 +238,7 @@ def test_records_of_open_transactions_are_said_and_offsets_in_one_stop_a_change(
     assert committed(recovery, small.output, group=reader) == [(3, "mine")]
 
 
+@pytest.mark.deep
 def test_members_of_the_newer_protocols_are_named(bootstrap: str, small: Small) -> None:
     """A group of the streams protocol looks dead to who does not speak it, and so does a share group."""
     recovery, name = small.recovery, small.recovery.application_id
@@ -252,6 +264,7 @@ def test_members_of_the_newer_protocols_are_named(bootstrap: str, small: Small) 
         recovery.groups.delete(share)
 
 
+@pytest.mark.way("offsets of groups")
 def test_a_person_resets_and_goes_back_from_a_terminal(small: Small, reader: str, tmp_path: Path) -> None:
     recovery, words = small.recovery, ("groups", "reset", "small", "--group", reader, "--shift-by", "-2", "--all-topics")
 

@@ -146,6 +146,7 @@ def options(twins: Twins, name: str) -> list[str]:
     return [word.format(orders=twins.orders, long=twins.long, file=file) for word in SCENARIOS[name].split()]
 
 
+@pytest.mark.deep
 def test_the_plan_of_each_scenario_has_the_offsets_of_kafka_s_dry_run(twins: Twins) -> None:
     """As CSV, byte for byte, in any order."""
     twins.reset()
@@ -161,6 +162,7 @@ def test_the_plan_of_each_scenario_has_the_offsets_of_kafka_s_dry_run(twins: Twi
     assert twins.offsets(twins.theirs) == twins.offsets(twins.ours), "nothing was changed"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in EXECUTED else pytest.mark.deep) for name in SCENARIOS])
 def test_what_is_carried_out_leaves_the_same_offsets(twins: Twins, name: str) -> None:
     twins.reset()
@@ -175,6 +177,7 @@ def test_what_is_carried_out_leaves_the_same_offsets(twins: Twins, name: str) ->
     assert kept == {tp: metadata[tp] if before.get(tp) == offset else "" for tp, offset in after.items()}
 
 
+@pytest.mark.deep
 def test_what_kafka_refuses_is_refused_here(twins: Twins) -> None:
     twins.reset()
     for given, error, said in (
@@ -206,6 +209,7 @@ def test_exports_of_several_groups_are_read_by_both(twins: Twins) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_deleted_offsets_and_deleted_groups_are_gone_in_both(twins: Twins) -> None:
     twins.reset()
     topic = f"{twins.orders}:0,1"
@@ -240,6 +244,7 @@ def consumers(twins: Twins) -> Iterator[Twins]:
         twins.recovery.groups.delete(group)
 
 
+@pytest.mark.deep
 def test_groups_of_the_consumer_protocol(consumers: Twins) -> None:
     consumers.reset()
     given = ("--to-offset", "2", "--topic", consumers.orders)
@@ -249,6 +254,7 @@ def test_groups_of_the_consumer_protocol(consumers: Twins) -> None:
     assert consumers.recovery.groups.describe(consumers.ours).kind == "consumer"
 
 
+@pytest.mark.deep
 def test_groups_of_the_streams_protocol(bootstrap: str, twins: Twins) -> None:
     """``kafka-streams-groups`` knows the inputs by the topology, and so do we. What else the group has offsets for stays."""
     for group in (twins.theirs, twins.ours):
@@ -272,6 +278,7 @@ def test_groups_of_the_streams_protocol(bootstrap: str, twins: Twins) -> None:
     assert twins.recovery.groups.describe(twins.ours).kind == "streams"
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("group-members", "group-setting")
 def test_what_people_are_told_to_do_about_a_group_is_done_whatever_its_protocol(bootstrap: str, twins: Twins) -> None:
     names = {kind: f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("classic", "consumer", "streams")}

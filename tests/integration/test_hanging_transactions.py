@@ -45,6 +45,7 @@ def small(own_bootstrap: str, tmp_path: Path) -> Iterator[Small]:
         yield found
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("transaction-abort")
 def test_one_that_hangs_is_told_from_one_that_goes_on_and_ended_by_the_command_that_is_told(small: Small) -> None:
     transactions, partitions = small.recovery.transactions, [small.changelog, small.input, small.output]
@@ -70,6 +71,7 @@ def test_one_that_hangs_is_told_from_one_that_goes_on_and_ended_by_the_command_t
         producer.abort_transaction(30)
 
 
+@pytest.mark.deep
 def test_a_savepoint_does_not_wait_for_one_and_tells_what_ends_it(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     # The first look is ten seconds later otherwise, and nothing else of the wait is shortened.
     monkeypatch.setattr(application_logs, "_SOON_SECONDS", 0.5)
@@ -87,6 +89,7 @@ def test_a_savepoint_does_not_wait_for_one_and_tells_what_ends_it(small: Small, 
     assert cut(patient).consistency is Consistency.EXACT
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("which", ["changelog", "tail", "output"])
 def test_nothing_begins_that_would_wait_for_one(small: Small, which: str) -> None:
     publish(small)
@@ -103,6 +106,7 @@ def test_nothing_begins_that_would_wait_for_one(small: Small, which: str) -> Non
     preflight.required_for_backup(small.recovery, QuiesceMode.STOP)
 
 
+@pytest.mark.deep
 def test_the_monitor_finds_one_and_what_ends_it(small: Small) -> None:
     saved = surviving(replace(small, recovery=limited(small)))
     publish(saved)
@@ -115,6 +119,7 @@ def test_the_monitor_finds_one_and_what_ends_it(small: Small) -> None:
     assert "transaction-hanging" not in {one.kind for one in looked(saved.recovery).findings}
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("transaction-abort")
 @pytest.mark.parametrize("commit", [True, False])
 def test_after_the_abort_the_savepoint_from_before_brings_the_state_back(small: Small, commit: bool) -> None:
@@ -169,6 +174,7 @@ def test_after_the_abort_an_application_goes_on_from_the_savepoint_from_before_a
         app.check()
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("transaction-wait")
 @pytest.mark.parametrize("closes", [True, False], ids=["its producer is closed", "its producer is dead"])
 def test_one_that_is_only_open_is_waited_for_and_nobody_is_told_to_abort_it(small: Small, closes: bool) -> None:
@@ -211,6 +217,7 @@ def admin_properties(directory: Path, secured: Secured, user: str) -> Path:
     return place
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("transaction-find", "transaction-abort")
 def test_on_a_secured_cluster_the_commands_need_the_rights_that_are_said(secured: Secured, rules: Rules, tmp_path: Path) -> None:
     administrator, spare = (admin_properties(tmp_path, secured, user) for user in (ADMIN, "spare"))

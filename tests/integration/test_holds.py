@@ -77,6 +77,7 @@ def with_global(recovery: RecoveryContext, tmp_path: Path, topic: str) -> Iterat
         yield declared
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     "before",
@@ -117,6 +118,7 @@ def test_a_guard_on_a_topic_that_left_the_configuration_stays_on_record(
     recovery.cluster.delete_topics([topic])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("days", [-1, 8], ids=["of the future", "after a week"])
 def test_but_not_for_ever_nor_when_the_topic_is_gone(recovery: RecoveryContext, days: int) -> None:
     topic = f"customers-{uuid.uuid4().hex[:8]}"

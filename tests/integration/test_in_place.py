@@ -32,6 +32,7 @@ pytestmark = pytest.mark.kafka
 ALL = [*FIRST, *SECOND]
 
 
+@pytest.mark.deep
 def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here) -> None:
     recovery, before = here.recovery, here.topic_id()
     planned = restore.plan(recovery, here.request(40))
@@ -61,6 +62,7 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_a_run_that_died_after_it_had_deleted_an_input_goes_on(here: Here) -> None:
     recovery = here.recovery
     ticket = opened(recovery, here.request(40))
@@ -78,6 +80,7 @@ def test_a_run_that_died_after_it_had_deleted_an_input_goes_on(here: Here) -> No
     assert restore.plan_append(recovery, ticket.restore_id).rows == {here.input: 2}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("by", "left"), [(CutBy.TIMESTAMP, [10, 20, 20]), (CutBy.POSITION, [10, 20, 20])])
 def test_the_input_is_cut_as_a_copy_would_be(here: Here, by: CutBy, left: list[int]) -> None:
     ticket = opened(here.recovery, here.request(20, by))
@@ -87,6 +90,7 @@ def test_the_input_is_cut_as_a_copy_would_be(here: Here, by: CutBy, left: list[i
     restore.abandon(here.recovery, ticket)
 
 
+@pytest.mark.deep
 def test_an_input_without_later_records_stays_as_it_is(here: Here) -> None:
     planned = restore.plan(here.recovery, here.request(10**6, groups=()))
     assert planned.in_place is not None
@@ -118,6 +122,7 @@ def open_transaction(here: Here) -> Iterator[None]:
         producer.abort_transaction(30)
 
 
+@pytest.mark.deep
 def test_what_cannot_be_cut_is_refused_with_every_reason_and_nothing_is_touched(here: Here) -> None:
     recovery, before = here.recovery, here.topic_id()
     with pytest.raises(Refused) as caught:
@@ -175,6 +180,7 @@ def joined(member: StreamsMember | ShareMember) -> Iterator[None]:
         member.leave()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", READERS)
 def test_a_live_reader_without_offsets_in_kafka_blocks_under_every_protocol_and_no_naming_changes_that(here: Here, kind: str) -> None:
     recovery, group, before = here.recovery, f"{here.reader}.{kind}", here.topic_id()
@@ -195,6 +201,7 @@ def test_a_live_reader_without_offsets_in_kafka_blocks_under_every_protocol_and_
     assert here.topic_id() == before
 
 
+@pytest.mark.deep
 def test_logs_are_watched_for_as_long_as_it_says(here: Here) -> None:
     done = threading.Event()
 
@@ -214,6 +221,7 @@ def test_logs_are_watched_for_as_long_as_it_says(here: Here) -> None:
         writer.join()
 
 
+@pytest.mark.deep
 def test_nothing_is_deleted_once_something_came_after_the_approval(here: Here) -> None:
     recovery, before = here.recovery, here.topic_id()
     ticket = opened(recovery, here.request(40))
@@ -234,6 +242,7 @@ def test_nothing_is_deleted_once_something_came_after_the_approval(here: Here) -
     assert restore.abandon(recovery, ticket).next_step == "the application goes on as it was"
 
 
+@pytest.mark.deep
 def test_what_somebody_writes_into_an_input_that_is_made_again_is_never_deleted(here: Here) -> None:
     ticket = opened(here.recovery, here.request(20))
     saved(here.recovery, ticket)
@@ -252,6 +261,7 @@ def appended(here: Here, ticket: restore.AppendTicket) -> restore.AppendReport:
     return restore.finish_append(recovery, ticket, load(recovery, restore.plan_append_job(recovery, ticket)))
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F20")
 def test_a_result_of_another_run_ends_no_append(here: Here) -> None:
     closed(here)
@@ -263,6 +273,7 @@ def test_a_result_of_another_run_ends_no_append(here: Here) -> None:
     assert restore.finish_append(here.recovery, ticket, mine).rows == 2
 
 
+@pytest.mark.way("append")
 def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
     recovery = here.recovery
     whole = rows_in(read(recovery.connection, here.input, 0, 8))
@@ -288,6 +299,7 @@ def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
     assert isinstance(caught.value.facts["appended_at"], int)
 
 
+@pytest.mark.deep
 def test_an_append_ends_its_own_mark_and_leaves_a_person_s(here: Here) -> None:
     recovery = here.recovery
     restore_id = closed(here)
@@ -299,6 +311,7 @@ def test_an_append_ends_its_own_mark_and_leaves_a_person_s(here: Here) -> None:
     assert here.kept() == set()
 
 
+@pytest.mark.deep
 def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> None:
     recovery = here.recovery
     whole = rows_in(read(recovery.connection, here.input, 0, 8))
@@ -312,6 +325,7 @@ def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> Non
     assert here.times() == [10, 20, 20, 30, 40, 40, 50, 60]
 
 
+@pytest.mark.deep
 def test_an_append_is_refused_into_other_topics_behind_a_stranger_and_during_a_restore(here: Here) -> None:
     recovery = here.recovery
     ticket = cut(here)

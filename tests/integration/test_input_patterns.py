@@ -55,6 +55,7 @@ def restored(small: Small, request: restore.RestoreRequest) -> None:
     restore.start(small.recovery, ticket)
 
 
+@pytest.mark.deep
 def test_a_topic_joins_and_one_that_is_gone_is_named(small: Small) -> None:
     first = take(small)
     assert inputs(small, first.savepoint_id) == {small.input.topic}
@@ -71,6 +72,7 @@ def test_a_topic_joins_and_one_that_is_gone_is_named(small: Small) -> None:
     assert [told for told in fourth.warnings if told.startswith("no longer among the inputs") and other.topic in told]
 
 
+@pytest.mark.deep
 def test_a_restore_reads_what_has_joined_since_from_its_beginning(small: Small) -> None:
     before = take(small).savepoint_id
     other = join(small)
@@ -96,6 +98,7 @@ def test_an_application_that_begins_at_the_ends_goes_back_to_the_time_of_the_sav
     assert [told for told in planned.warnings if "begin at the time of the savepoint" in told]
 
 
+@pytest.mark.deep
 def test_a_topic_that_is_gone_comes_back_with_the_savepoint_that_has_it(small: Small) -> None:
     other = join(small)
     before = take(small).savepoint_id

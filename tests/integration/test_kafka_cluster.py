@@ -283,6 +283,7 @@ def test_a_closed_cluster_connects_again(connection: KafkaConnection) -> None:
         opened.groups()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verb", ["cluster_id", "topic_names", "groups", "default_cleanup_policy"])
 def test_a_broker_that_is_down_is_said_in_one_sentence(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -352,6 +353,7 @@ for _ in range(60):
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("whose", ["ours", "the_generators"])
 def test_clients_end_without_a_word_and_with_nothing_left_to_serve(cluster: KafkaCluster, connection: KafkaConnection, whose: str) -> None:
     command = [sys.executable, "-c", _ENDING, connection.bootstrap_servers, str(cluster.broker_ids()[0]), whose]

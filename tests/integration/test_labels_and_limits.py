@@ -60,6 +60,7 @@ UNCLEAN = [{**STOPPED[0], "closed_cleanly": False}]
 UNSEEN = [{**STOPPED[0], "closed_cleanly": None}]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize(
     ("stop", "why"),
@@ -85,6 +86,7 @@ def test_an_application_that_nobody_saw_close_is_never_exact(application: Applic
             restore.plan(lenient.recovery, asked(lenient.recovery, savepoint=summary.savepoint_id))
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_a_running_application_whose_writers_are_not_transactional_is_never_exact(application: Application, guarantee: str) -> None:
@@ -102,6 +104,7 @@ def test_an_application_that_does_not_stop_gives_no_savepoint(application: Appli
     assert untouched(small)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F44")
 def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small) -> None:
     with member(small):
@@ -114,6 +117,7 @@ def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small)
     assert untouched(small)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F72")
 @pytest.mark.parametrize("kind", ["told", "counted", "static", "streams"])
 def test_a_process_that_nobody_knows_keeps_the_known_one_running_and_works_on(bootstrap: str, tmp_path: Path, kind: str) -> None:
@@ -219,6 +223,7 @@ def test_an_exact_savepoint_says_what_it_takes_for_granted(application: Applicat
     assert found.proof.assumptions[:2] == (ALONE, NONE_WAS_AHEAD)
 
 
+@pytest.mark.deep
 def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> None:
     ticket = begun(small.recovery)
     try:
@@ -257,6 +262,7 @@ class member:  # noqa: N801
         self._consumer.close()
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F38")
 def test_names_are_taken_literally(application: Application, bootstrap: str) -> None:
     unique = uuid.uuid4().hex[:6]
@@ -284,6 +290,7 @@ def test_names_are_taken_literally(application: Application, bootstrap: str) -> 
         small.recovery.cluster.delete_topics(others)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F38")
 def test_names_may_be_as_long_as_kafka_has_them(application: Application) -> None:
     small = application(name=f"l{uuid.uuid4().hex}" + "o" * (249 - 33 - len("-by-key-repartition")))
@@ -322,6 +329,7 @@ def test_compression_of_any_kind_is_read(small: Small, topic_codec: str) -> None
     assert image.config.get("compression.type") == topic_codec
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F39")
 def test_a_throttled_client_is_slower_and_nothing_else(small: Small) -> None:
     client = f"slow-{uuid.uuid4().hex[:8]}"

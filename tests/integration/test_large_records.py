@@ -95,6 +95,7 @@ def test_one_large_record_among_many_is_restored_to_brokers_that_take_less_by_de
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F32", "F86")
 def test_a_record_that_a_topic_does_not_take_stops_its_load_before_it_is_sent_and_the_load_goes_on_once_it_is_taken(small: Small) -> None:
     recovery, tp = small.recovery, small.changelog

@@ -50,6 +50,7 @@ def lost(small: Small) -> tuple[Small, restore.RestoreTicket]:
     return kept, ticket
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F20")
 def test_an_input_that_was_made_is_not_made_again_once_producers_have_written_to_it(small: Small) -> None:
     small, ticket = lost(small)
@@ -70,6 +71,7 @@ def test_an_input_that_was_made_is_not_made_again_once_producers_have_written_to
     restore.abandon(small.recovery, ticket)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F3")
 def test_topics_are_not_made_a_second_time_over_what_came_into_an_input(small: Small) -> None:
     small, ticket = lost(small)
@@ -93,6 +95,7 @@ def test_topics_are_not_made_a_second_time_over_what_came_into_an_input(small: S
     restore.abandon(small.recovery, ticket)
 
 
+@pytest.mark.deep
 def test_an_input_that_was_empty_when_it_was_shown_is_not_deleted_with_what_came_since(small: Small) -> None:
     small = archiving(small)
     publish(small)
@@ -108,6 +111,7 @@ def test_an_input_that_was_empty_when_it_was_shown_is_not_deleted_with_what_came
     restore.abandon(small.recovery, ticket)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F3")
 def test_an_output_that_was_made_and_not_noted_does_not_stop_a_resumed_restore(small: Small) -> None:
     publish(small)

@@ -78,6 +78,7 @@ def left(recovery: RecoveryContext, lost: str) -> tuple[tuple[str, ...], tuple[s
     return tuple(one.partition(":")[0] for one in stopped.unproven), tuple(fence.site for fence in newest.fences)
 
 
+@pytest.mark.deep
 def test_instances_are_stopped_although_their_cluster_is_lost(bootstrap: str, tmp_path: Path) -> None:
     with opened(bootstrap, tmp_path, site=PRIMARY) as home:
         home.application.start()
@@ -88,12 +89,14 @@ def test_instances_are_stopped_although_their_cluster_is_lost(bootstrap: str, tm
             assert [one.state for one in home.application.status()] == [InstanceState.GONE]
 
 
+@pytest.mark.deep
 def test_a_site_of_which_nothing_answers_is_left_on_a_word_alone(bootstrap: str, tmp_path: Path) -> None:
     with opened(bootstrap, tmp_path, asked=False) as recovery:
         assert running_at(recovery, PRIMARY) == ()
         assert left(recovery, PRIMARY) == (("instances", "cluster"), (PRIMARY,))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("asked", "why"), [(True, "cluster: "), (False, "instances: ")])
 def test_without_a_word_nothing_is_entered(bootstrap: str, tmp_path: Path, asked: bool, why: str) -> None:
     with opened(bootstrap, tmp_path, asked=asked) as recovery:

@@ -29,6 +29,7 @@ def application(bootstrap: str, tmp_path: Path) -> Iterator[Moving]:
         yield found
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("cuts", [40, pytest.param(1_000, marks=[pytest.mark.deep, pytest.mark.timeout(3600)])])
 def test_a_live_cut_called_exact_tears_no_transaction_of_a_punctuation(application: Moving, cuts: int) -> None:

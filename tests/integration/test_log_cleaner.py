@@ -82,6 +82,7 @@ def test_a_key_that_was_deleted_from_a_compacted_input_stays_deleted(table: Smal
     assert alive(recovery, second, tp) == {b"k0", b"k1", b"k2", b"k3", b"k4", b"stays", b"later", b"last"}
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F27")
 def test_a_deletion_that_is_missing_is_not_made_up_for_by_records_that_were_fetched_ahead(small: Small) -> None:
     """As many records come behind the cut as the cleaner has taken: the consumer received no fewer than there are offsets."""
@@ -122,6 +123,7 @@ def keys(recovery: RecoveryContext, tp: TopicPartition) -> set[object]:
     return {row[1] for row in rows_in(read(recovery.connection, tp, 0, recovery.cluster.high_watermarks([tp])[tp]))}
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F27")
 def test_how_long_a_deletion_is_kept_may_be_the_broker_s_own_setting(own_bootstrap: str, tmp_path: Path) -> None:
     with small_application(own_bootstrap, tmp_path) as small:

@@ -35,6 +35,7 @@ def test_advice_reads_settings_sizes_and_brokers(small: Small) -> None:
     assert all((topic.attributed, topic.held) == (True, False) for topic in facts.topics)
 
 
+@pytest.mark.fault("F104")
 def test_a_setting_that_loses_input_is_found_and_its_command_mends_it(small: Small) -> None:
     before = {(one.kind, one.subject) for one in advice(small.recovery)}
     alter(small.recovery.cluster, {small.input.topic: {"retention.ms": "60000", "cleanup.policy": "delete"}})
@@ -64,6 +65,7 @@ def test_the_group_is_behind_by_what_was_written_since_its_commit(small: Small) 
     assert {one.role for one in after.partitions} <= {TopicRole.INPUT, TopicRole.REPARTITION}
 
 
+@pytest.mark.way("look-up")
 def test_records_are_the_same_live_and_in_a_savepoint(small: Small) -> None:
     take(small)
     for offset in (None, 0):
@@ -77,6 +79,7 @@ def test_records_are_the_same_live_and_in_a_savepoint(small: Small) -> None:
         peek(small.recovery, PeekRequest(topic="gone", savepoint="live", partition=None, offset=None, count=1))
 
 
+@pytest.mark.deep
 def test_info_tells_of_the_newest_savepoint(small: Small) -> None:
     take(small)
     found = application_info(small.recovery)

@@ -118,6 +118,7 @@ def later(leases: int) -> Callable[[], int]:
     return lambda: wall_clock() + leases * (LEASE_SECONDS + 1) * 1000
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F16")
 def test_whenever_it_wakes_it_finds_its_lock_lost_and_leaves_the_other_run_s_work_alone(small: Small) -> None:
     recovery, before = small.recovery, configs(small.recovery)
@@ -156,6 +157,7 @@ def test_whenever_it_wakes_it_finds_its_lock_lost_and_leaves_the_other_run_s_wor
         assert any(part in key for key in seen), (part, seen)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F16")
 @pytest.mark.parametrize("part", ["/holds/", "/cut.", "/copied."])
 def test_one_that_wakes_while_the_other_run_works_takes_neither_its_lock_nor_its_guard(small: Small, part: str) -> None:
@@ -180,6 +182,7 @@ def test_one_that_wakes_while_the_other_run_works_takes_neither_its_lock_nor_its
     assert (configs(recovery), topic_holds.outstanding(recovery)) == (before, ())
 
 
+@pytest.mark.deep
 def test_one_that_wakes_before_its_guard_when_the_other_run_is_over_guards_nothing(small: Small) -> None:
     recovery, before = small.recovery, configs(small.recovery)
     take(recovery)
@@ -274,6 +277,7 @@ CLEARED: dict[str, Callable[[RecoveryContext, Ticket, Read], object]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F20")
 @pytest.mark.parametrize("task", CLEARED)
 def test_what_an_earlier_attempt_has_read_is_in_no_savepoint(small: Small, task: str) -> None:

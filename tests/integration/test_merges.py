@@ -74,6 +74,7 @@ def on_the_broker(recovery: RecoveryContext, tp: TopicPartition) -> list[tuple[o
         return [(row["key"], row["value"], row["timestamp"], str(row["headers"])) for batch in reader for row in batch.to_pylist()]
 
 
+@pytest.mark.way("merge")
 def test_small_files_are_merged_continued_and_restored_from(merging: Small, in_session: Submitter) -> None:
     recovery, log = merging.recovery, merging.changelog
     source = savepoints(merging, [300, 60, 70, 80])[-1]
@@ -104,6 +105,7 @@ def test_small_files_are_merged_continued_and_restored_from(merging: Small, in_s
     assert on_the_broker(recovery, log) == truth
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F20")
 def test_a_merge_that_was_killed_before_it_published_leaves_nothing_that_counts(merging: Small, in_session: Submitter) -> None:
     recovery, log = merging.recovery, merging.changelog
@@ -134,6 +136,7 @@ class KilledMerge:
         raise SparkJobFailed("killed", next_step="none")
 
 
+@pytest.mark.way("merge")
 @pytest.mark.fault("F10")
 def test_a_small_file_that_was_altered_ends_it_by_name(merging: Small, in_session: Submitter) -> None:
     recovery = merging.recovery
@@ -148,6 +151,7 @@ def test_a_small_file_that_was_altered_ends_it_by_name(merging: Small, in_sessio
     assert recovery.savepoints.latest() == source
 
 
+@pytest.mark.way("expiry")
 def test_expiry_removes_the_source_and_then_the_small_files(merging: Small, in_session: Submitter) -> None:
     recovery, log = merging.recovery, merging.changelog
     source = savepoints(merging, [40, 40, 40])[-1]
@@ -167,6 +171,7 @@ def test_expiry_removes_the_source_and_then_the_small_files(merging: Small, in_s
     assert checked(recovery, "full").good
 
 
+@pytest.mark.deep
 def test_what_was_merged_is_compacted_and_what_was_compacted_is_merged(merging: Small, in_session: Submitter) -> None:
     recovery, log = merging.recovery, merging.changelog
     savepoints(merging, [40, 40, 40])

@@ -287,6 +287,7 @@ def test_all_there_is_of_a_small_input_is_looked_for(small: Small, copy: TopicPa
         found_in(small, unknown, 4, copy)
 
 
+@pytest.mark.deep
 def test_few_records_behind_others_are_no_proof(small: Small, copy: TopicPartition) -> None:
     manifest = published(surviving(small))
     carry(small, copy, older=7)
@@ -297,6 +298,7 @@ def test_few_records_behind_others_are_no_proof(small: Small, copy: TopicPartiti
         assert 7 <= place.place.by_time <= 7 + committed
 
 
+@pytest.mark.deep
 def test_an_input_that_is_not_archived_is_known_from_the_old_cluster_as_long_as_it_is_the_same(small: Small, copy: TopicPartition) -> None:
     manifest = published(small)
     carry(small, copy)
@@ -309,6 +311,7 @@ def test_an_input_that_is_not_archived_is_known_from_the_old_cluster_as_long_as_
     assert (doubts([place]), place.known_from) == ([Doubt.NOTHING_KNOWN], KnownFrom.SAVEPOINT)
 
 
+@pytest.mark.deep
 def test_windows_are_taken_from_several_segments_and_end_at_gaps(
     small: Small, copy: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,7 @@ def test_the_newest_savepoint_that_had_read_nothing_later_and_the_input_up_to_th
         assert any("all of it is taken" in warning for warning in planned.warnings) == (at == 10**6)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F55")
 def test_a_record_ten_years_ahead_ends_neither_the_moments_behind_it_nor_a_cut(past: Past) -> None:
     small, now, hour = past.small, wall_clock() - ZERO, 3_600_000
@@ -149,6 +150,7 @@ def test_a_record_ten_years_ahead_ends_neither_the_moments_behind_it_nor_a_cut(p
         restore.plan(taken_ahead, past.request(now + int(1.5 * hour)))
 
 
+@pytest.mark.deep
 def test_outputs_begin_empty_also_when_their_records_are_archived(past: Past) -> None:
     recovery = configured_for(past.small, topics={"include": [past.small.input.topic, past.small.output.topic]})
     newest = recovery.savepoints.read(take(past.small, recovery=recovery).savepoint_id)
@@ -186,6 +188,7 @@ def test_what_cannot_be_brought_to_a_moment_is_refused_with_the_reason(past: Pas
     assert refused.value.next_step == "take a savepoint first"
 
 
+@pytest.mark.deep
 def test_inputs_that_are_not_archived_or_not_mapped_are_refused(past: Past) -> None:
     recovery = past.small.recovery
     shared = replace(
@@ -208,6 +211,7 @@ def test_inputs_that_are_not_archived_or_not_mapped_are_refused(past: Past) -> N
     assert refused.value.facts == {"application_id": recovery.application_id, "archived_to": None}
 
 
+@pytest.mark.deep
 def test_a_savepoint_that_is_not_whole_or_not_the_published_one_is_passed_over(past: Past) -> None:
     recovery = past.small.recovery
     file = next(file for tp, file in reversed(list(recovery.savepoints.read(past.late).files())) if tp == past.small.changelog)
@@ -227,6 +231,7 @@ def test_a_savepoint_that_is_not_whole_or_not_the_published_one_is_passed_over(p
     assert any("could not be read" in warning and past.late in warning for warning in planned.warnings)
 
 
+@pytest.mark.deep
 def test_an_archive_lasts_as_long_as_its_savepoints_also_when_the_input_was_created_again(past: Past) -> None:
     recovery = past.small.recovery
     fresh(recovery, past.small.input)
@@ -240,6 +245,7 @@ def test_an_archive_lasts_as_long_as_its_savepoints_also_when_the_input_was_crea
     assert past.taken(past.plan(80)) == (newest, 1, 1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("label", [Consistency.AHEAD, Consistency.EDITED])
 def test_a_savepoint_that_is_not_exact_is_a_base_only_when_it_was_named(past: Past, label: Consistency) -> None:
     recovery = past.small.recovery
@@ -255,6 +261,7 @@ def test_a_savepoint_that_is_not_exact_is_a_base_only_when_it_was_named(past: Pa
         assert refused.value.facts["unfit"] == [{"consistency": "ahead", "savepoint": past.late}]
 
 
+@pytest.mark.deep
 def test_what_was_read_before_it_was_archived_counts_only_for_a_savepoint_of_before(past: Past) -> None:
     recovery = past.small.recovery
     for savepoint in recovery.savepoints.ids():
@@ -272,6 +279,7 @@ def test_what_was_read_before_it_was_archived_counts_only_for_a_savepoint_of_bef
     assert past.taken(past.plan(captured)) == (newest, 5, 4)
 
 
+@pytest.mark.way("restore to a moment")
 def test_the_copy_has_the_records_of_the_moment_and_the_old_application_is_not_touched(past: Past) -> None:
     recovery, other = past.small.recovery, past.other
     before = recovery.cluster.high_watermarks([past.small.input, past.small.output])
@@ -302,6 +310,7 @@ def copied(past: Past) -> list[int]:
         return [at - ZERO for batch in reader for at in batch.column("timestamp").to_pylist()]
 
 
+@pytest.mark.deep
 def test_a_copy_that_somebody_else_made_is_never_replaced(past: Past) -> None:
     past.other.cluster.create_topic(past.copy.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
     stamped(past.other, past.copy, [1])
@@ -310,6 +319,7 @@ def test_a_copy_that_somebody_else_made_is_never_replaced(past: Past) -> None:
     assert refused.value.facts["topics"] == [past.copy.topic]
 
 
+@pytest.mark.deep
 def test_without_a_base_all_archived_input_is_read_from_the_beginning(past: Past) -> None:
     planned = past.plan(40, savepoint="none")
     assert (past.taken(planned)[1:], planned.point and planned.point.with_state) == ((6, 0), False)
@@ -320,6 +330,7 @@ def test_without_a_base_all_archived_input_is_read_from_the_beginning(past: Past
     restore.abandon(past.other, ticket)
 
 
+@pytest.mark.deep
 def test_it_is_stopped_only_when_everything_is_read_the_repartition_topics_too(past: Past) -> None:
     other = past.other
     ticket = opened(other, past.request(40))
@@ -349,6 +360,7 @@ def test_it_is_stopped_only_when_everything_is_read_the_repartition_topics_too(p
     restore.abandon(other, resumed)
 
 
+@pytest.mark.deep
 def test_a_restore_of_a_savepoint_as_it_is_does_not_pass_over_a_configured_moment(past: Past) -> None:
     timed = configured_for(past.small, restore={"time_window_end": "2026-11-21T12:00:00Z"})
     with pytest.raises(Refused, match=r"restore\.time_window_end is set"):

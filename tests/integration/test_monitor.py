@@ -38,6 +38,7 @@ def saved(calm: Small) -> Small:
     return found
 
 
+@pytest.mark.deep
 def test_of_an_application_that_is_down_that_is_found_and_all_is_known_of_it(saved: Small) -> None:
     recovery = saved.recovery
     report = looked(recovery)
@@ -58,6 +59,7 @@ def test_of_an_application_that_is_down_that_is_found_and_all_is_known_of_it(sav
     assert status.newest(recovery.repository, recovery.layout) == report
 
 
+@pytest.mark.deep
 def test_a_look_changes_nothing_and_takes_no_lock(saved: Small) -> None:
     recovery = saved.recovery
     ticket = begun(recovery)
@@ -70,6 +72,7 @@ def test_a_look_changes_nothing_and_takes_no_lock(saved: Small) -> None:
         savepoint.finish(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_input_that_comes_while_nothing_runs_is_trouble_until_it_is_processed(saved: Small) -> None:
     looked(saved.recovery)
     produce(saved.recovery, saved.input, 5)
@@ -93,6 +96,7 @@ def test_a_target_is_not_in_use_until_something_of_it_exists_and_what_was_lost_i
     assert causes(nothing) == ["no-savepoint", "topic-missing"]
 
 
+@pytest.mark.deep
 def test_a_savepoint_gets_old_and_a_new_one_ends_that(saved: Small) -> None:
     monitor: dict[str, object] = {"objectives": {"newest_age": "PT2H", "recovery_time": None}}
     recovery = configured_for(saved, monitor=monitor)
@@ -102,6 +106,7 @@ def test_a_savepoint_gets_old_and_a_new_one_ends_that(saved: Small) -> None:
     assert causes(recovery) == []
 
 
+@pytest.mark.deep
 def test_a_run_that_published_nothing_is_found_until_the_next_savepoint(saved: Small) -> None:
     savepoint.finish(saved.recovery, begun(saved.recovery))
     assert causes(saved.recovery) == ["savepoint-failed"]
@@ -109,6 +114,7 @@ def test_a_run_that_published_nothing_is_found_until_the_next_savepoint(saved: S
     assert causes(saved.recovery) == []
 
 
+@pytest.mark.deep
 def test_a_guard_and_a_lock_of_a_run_that_hangs(saved: Small) -> None:
     begun(saved.recovery)
     assert causes(saved.recovery) == []
@@ -116,6 +122,7 @@ def test_a_guard_and_a_lock_of_a_run_that_hangs(saved: Small) -> None:
     assert "guard-left:" in " ".join(causes(at(saved.recovery, 7)))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("gone", [lose_state, lose], ids=["the state", "everything"])
 def test_topics_that_are_gone_are_named(saved: Small, gone: Callable[[Small], None]) -> None:
     gone(saved)
@@ -126,6 +133,7 @@ def test_topics_that_are_gone_are_named(saved: Small, gone: Callable[[Small], No
     assert (saved.input.topic in found.text) == (gone is lose)
 
 
+@pytest.mark.deep
 def test_input_that_was_deleted_before_it_was_read_or_saved(calm: Small) -> None:
     recovery, tp = calm.recovery, calm.input
     publish(calm)
@@ -137,6 +145,7 @@ def test_input_that_was_deleted_before_it_was_read_or_saved(calm: Small) -> None
     assert found[f"input-lost-unread:{tp.topic}"].numbers == {"offsets": 3}
 
 
+@pytest.mark.deep
 def test_retention_that_comes_near_is_found_before_it_deletes(saved: Small) -> None:
     recovery, tp = saved.recovery, saved.input
     recovery.cluster.change_configs(
@@ -159,6 +168,7 @@ def expires_in_hours(recovery: RecoveryContext) -> list[int]:
     return [round(one.numbers["seconds_left"] / 3600) for one in looked(recovery).findings if one.kind == "input-expires"]
 
 
+@pytest.mark.deep
 def test_retention_that_comes_near_what_was_not_read_is_found_however_new_the_savepoint(calm: Small) -> None:
     recovery, tp = calm.recovery, calm.input
     keeps_a_week(recovery, tp.topic)
@@ -176,6 +186,7 @@ def test_retention_that_comes_near_what_was_not_read_is_found_however_new_the_sa
     assert expires_in_hours(recovery) == [2], "somebody has set the group back behind the savepoint"
 
 
+@pytest.mark.deep
 def test_input_that_was_aborted_is_not_what_is_needed_first(calm: Small) -> None:
     recovery, tp = calm.recovery, calm.input
     keeps_a_week(recovery, tp.topic)
@@ -189,6 +200,7 @@ def test_input_that_was_aborted_is_not_what_is_needed_first(calm: Small) -> None
     assert expires_in_hours(recovery) == [3]
 
 
+@pytest.mark.deep
 def test_a_transaction_that_stays_open(saved: Small) -> None:
     recovery, tp = limited(saved, transaction_age="PT1S"), saved.input
     with transaction(recovery) as producer:
@@ -206,6 +218,7 @@ def test_instances_that_run_without_a_group(bootstrap: str, tmp_path: Path) -> N
         assert "group-empty" in causes(small.recovery)
 
 
+@pytest.mark.deep
 def test_a_disk_that_fills(saved: Small) -> None:
     recovery = configured_for(saved, monitor={"limits": {"disk_free": 0.999999}})
     found = causes(recovery)
@@ -213,6 +226,7 @@ def test_a_disk_that_fills(saved: Small) -> None:
     assert any(cause.startswith("disk-space-low:broker ") for cause in found)
 
 
+@pytest.mark.way("monitor")
 def test_alerts_of_a_real_look_are_told_once(calm: Small) -> None:
     told: list[str] = []
 
@@ -239,6 +253,7 @@ def refused(small: Small) -> tuple[str, ...]:
     return problems
 
 
+@pytest.mark.deep
 def test_an_input_that_was_created_again_since_the_newest_savepoint(calm: Small) -> None:
     publish(calm)
     assert "restore-refused" not in causes(calm.recovery)
@@ -248,6 +263,7 @@ def test_an_input_that_was_created_again_since_the_newest_savepoint(calm: Small)
     assert "is not the topic of the savepoint" in problem
 
 
+@pytest.mark.deep
 def test_an_input_that_was_given_a_partition_since_the_newest_savepoint(calm: Small) -> None:
     publish(calm)
     add_partitions(calm.recovery, calm.input.topic, 2)

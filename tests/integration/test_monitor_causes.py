@@ -41,6 +41,7 @@ def kinds(found: list[str]) -> list[str]:
     return [cause.partition(":")[0] for cause in found]
 
 
+@pytest.mark.deep
 def test_input_that_is_not_read(calm: Small) -> None:
     produce(calm.recovery, calm.input, 5)
     assert causes(limited(calm, lag_records=6)) == []
@@ -52,11 +53,13 @@ def test_input_that_is_not_read(calm: Small) -> None:
     assert causes(at(limited(calm, lag_growth=150), 0.5)) == []
 
 
+@pytest.mark.deep
 def test_topics_that_are_large(calm: Small) -> None:
     assert causes(limited(calm, changelog_bytes=1)) == [f"changelog-large:{calm.changelog.topic}"]
     assert causes(limited(calm, repartition_bytes=1)) == [f"repartition-large:{calm.tail.topic}"]
 
 
+@pytest.mark.deep
 def test_changelogs_that_grow(calm: Small) -> None:
     produce(calm.recovery, calm.changelog, 5_000)
     looked(at(calm.recovery, 3))
@@ -65,6 +68,7 @@ def test_changelogs_that_grow(calm: Small) -> None:
     assert "changelogs-grow" not in causes(at(limited(calm, growth_from_bytes=1 << 40, changelog_growth=0.001), 7))
 
 
+@pytest.mark.deep
 def test_a_repository_that_grows(calm: Small) -> None:
     produce(calm.recovery, calm.changelog, 500)
     publish(calm)
@@ -83,12 +87,14 @@ def test_a_disk_that_will_be_full(bootstrap: str) -> None:
         assert "disk-full-soon:repository" not in causes(at(limited(small, disk_full_within="PT1H"), 7))
 
 
+@pytest.mark.deep
 def test_a_run_that_hangs_with_the_lock(calm: Small) -> None:
     calm.recovery.lock.acquire("savepoint somebody's", lease_seconds=9 * 3600, purpose="a savepoint")
     assert "lock-held-long" not in kinds(causes(at(calm.recovery, 5)))
     assert "lock-held-long" in kinds(causes(at(calm.recovery, 7)))
 
 
+@pytest.mark.deep
 def test_an_application_that_a_dead_run_left_paused(bootstrap: str, tmp_path: Path) -> None:
     with pausing(bootstrap, tmp_path) as small:
         recovery = limited(small)
@@ -115,6 +121,7 @@ def pausing(bootstrap: str, directory: Path) -> Iterator[Small]:
         yield small
 
 
+@pytest.mark.deep
 def test_a_restore_that_is_late_and_one_that_was_left_half_way(calm: Small) -> None:
     recovery = calm.recovery
     ticket = opened(recovery, asked(recovery, replace=True))
@@ -131,12 +138,14 @@ def test_a_restore_that_is_late_and_one_that_was_left_half_way(calm: Small) -> N
     assert "restore-unfinished" not in kinds(causes(recovery))
 
 
+@pytest.mark.deep
 def test_input_that_was_set_aside(here: Here) -> None:
     restore_id = closed(here)
     assert "quarantine-left" not in kinds(causes(here.recovery))
     assert f"quarantine-left:{restore_id}" in causes(at(here.recovery, DAY + 1))
 
 
+@pytest.mark.deep
 def test_a_repository_that_lost_a_file_and_one_that_nobody_has_checked(calm: Small) -> None:
     recovery = calm.recovery
     checked(recovery)
@@ -148,6 +157,7 @@ def test_a_repository_that_lost_a_file_and_one_that_nobody_has_checked(calm: Sma
     assert "check-overdue" in causes(at(recovery, 9 * DAY))
 
 
+@pytest.mark.deep
 def test_a_savepoint_that_finds_the_one_before_it_not_whole_says_so_and_what_shares_with_it_is_told_of(calm: Small) -> None:
     recovery, before = calm.recovery, calm.recovery.savepoints.ids()
     recovery.repository.delete([next(key for key in recovery.repository.keys(recovery.layout.segments) if "changelog" in key)])
@@ -165,12 +175,14 @@ def checked(recovery: RecoveryContext) -> None:
     maintenance.conclude_check(recovery, ticket, None)
 
 
+@pytest.mark.deep
 def test_a_drill_that_failed(calm: Small) -> None:
     recovery = calm.recovery
     sandbox.conclude(recovery, run_id="run 1", requested_by="test", began_at=recovery.clock(), ticket=None, report=None, left=())
     assert causes(recovery) == ["drill-failed"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("states", "with_member", "found"),
     [

@@ -42,6 +42,7 @@ def reader(small: Small) -> Iterator[str]:
     small.recovery.groups.delete(name)
 
 
+@pytest.mark.deep
 def test_a_savepoint_keeps_the_offsets_of_other_groups_on_request(small: Small, reader: str) -> None:
     recovery = with_groups(small.recovery, "*.reader")
     plain = take(small).savepoint_id
@@ -58,6 +59,7 @@ def test_a_savepoint_keeps_the_offsets_of_other_groups_on_request(small: Small, 
     assert len(list(recovery.repository.keys(recovery.layout.offset_snapshots))) == 1, "repeating it adds nothing"
 
 
+@pytest.mark.way("offsets of groups")
 def test_a_group_goes_back_to_a_snapshot_and_forward_again(small: Small, reader: str) -> None:
     recovery = with_groups(small.recovery, "*.reader")
     savepoint = take(small, recovery=recovery).savepoint_id
@@ -93,6 +95,7 @@ def test_a_group_goes_back_to_a_snapshot_and_forward_again(small: Small, reader:
     assert recovery.lock.holder() is None
 
 
+@pytest.mark.deep
 def test_a_partition_that_had_no_offset_has_none_again(small: Small) -> None:
     recovery, group = small.recovery, f"{small.recovery.application_id}.fresh"
     tp = small.input
@@ -116,6 +119,7 @@ def test_a_partition_that_had_no_offset_has_none_again(small: Small) -> None:
         recovery.cluster.delete_topics([first.topic])
 
 
+@pytest.mark.deep
 def test_a_group_that_cannot_be_read_is_noted_and_the_savepoint_is_taken(small: Small, reader: str) -> None:
     """It has sent offsets in a transaction that nobody ends."""
     recovery = with_groups(small.recovery, "*.reader")
@@ -149,6 +153,7 @@ def test_what_somebody_adds_behind_a_snapshot_changes_nothing_that_it_says(small
         snapshots.keep(recovery, replace(taken, reason="forged"))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("obstacle", ["it runs", "a restore is unfinished", "another run has the lock", "another cluster"])
 def test_the_application_s_own_offsets_go_back_only_when_nothing_else_goes_on(bootstrap: str, tmp_path: Path, obstacle: str) -> None:
     started = tmp_path / "started"
@@ -178,6 +183,7 @@ def test_the_application_s_own_offsets_go_back_only_when_nothing_else_goes_on(bo
         assert (holder.owner if holder else None) == ("savepoint r" if obstacle == "another run has the lock" else None)
 
 
+@pytest.mark.deep
 def test_a_person_goes_back_from_a_terminal(small: Small, tmp_path: Path) -> None:
     recovery = small.recovery
     code, out, err = cli(tmp_path, recovery, "offsets", "snapshot", "small", "--json", "--reason", "before the change")

@@ -59,6 +59,7 @@ def released(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
     recovery.lock.release(ticket.lock)
 
 
+@pytest.mark.deep
 def test_every_strategy_sets_what_a_consumer_then_reads_from(small: Small, tmp_path: Path) -> None:
     """Committed at 4 of 5 at the savepoint; seven more since, two of them a second apart."""
     recovery, topic = small.recovery, small.input.topic
@@ -102,6 +103,7 @@ def test_every_strategy_sets_what_a_consumer_then_reads_from(small: Small, tmp_p
     assert found == expected
 
 
+@pytest.mark.deep
 def test_what_lies_outside_a_log_is_refused_before_anything_happens(small: Small, tmp_path: Path) -> None:
     recovery = small.recovery
     take(small)
@@ -115,6 +117,7 @@ def test_what_lies_outside_a_log_is_refused_before_anything_happens(small: Small
     assert recovery.lock.holder() is None
 
 
+@pytest.mark.deep
 def test_offsets_that_disagree_with_the_state_need_the_application_id(small: Small, tmp_path: Path) -> None:
     recovery = small.recovery
     take(small)
@@ -130,6 +133,7 @@ def test_offsets_that_disagree_with_the_state_need_the_application_id(small: Sma
     released(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_going_on_at_the_end_can_be_approved_while_the_input_is_written_to(small: Small, tmp_path: Path) -> None:
     recovery = small.recovery
     take(small)
@@ -196,6 +200,7 @@ def test_a_start_that_is_repeated_does_not_mind_what_the_application_has_committ
         released(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_a_strategy_is_planned_from_a_terminal(small: Small, tmp_path: Path) -> None:
     take(small)
     recovery = small.recovery

@@ -21,7 +21,7 @@ from tests.support.applications.pair import Both, cloned, request, roles, switch
 from tests.support.applications.restore_steps import restored
 from tests.support.applications.topic_records import commit
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 CUT_OVER, ROLL_BACK = CutoverStep
 # Four of the changelog, three of the repartition topic that nobody had read.
 ROWS = 4 + 3

@@ -85,6 +85,7 @@ def test_an_application_with_standby_tasks_is_paused_only_once_they_are_gone(
             savepoint.finish(small.recovery, ticket)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("later", ["RUNNING", "REBALANCING"], ids=["it ends", "it lasts"])
 def test_an_application_is_paused_once_every_task_has_its_owner_or_the_time_is_up(bootstrap: str, tmp_path: Path, later: str) -> None:
     """Without that, an application that was just started again has instances that join during every attempt at a cut."""
@@ -102,6 +103,7 @@ def test_an_application_is_paused_once_every_task_has_its_owner_or_the_time_is_u
     assert json.loads(before.read_text())[0]["streams_state"] == later
 
 
+@pytest.mark.deep
 def test_an_application_is_paused_once_its_group_has_no_rebalance(bootstrap: str, tmp_path: Path) -> None:
     """The instances say that they run: only the broker knows that one has not joined again."""
     now, paused, before, looks = (tmp_path / f"{name}.json" for name in ("now", "paused", "before", "looks"))
@@ -153,6 +155,7 @@ def rebalancing(recovery: RecoveryContext, topic: str) -> Iterator[Consumer]:
         second.close()
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("reported", [1_500, None])
 def test_a_pause_lasts_for_the_commit_interval_that_the_application_reports(bootstrap: str, tmp_path: Path, reported: int | None) -> None:
@@ -177,6 +180,7 @@ def test_a_pause_lasts_for_the_commit_interval_that_the_application_reports(boot
         assert "one commits every 200 ms, as application.commit_interval_ms says" in said
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("reported_closed", [True, False])
 def test_a_stop_that_only_the_exit_status_speaks_for_is_said(bootstrap: str, tmp_path: Path, reported_closed: bool) -> None:

@@ -27,6 +27,7 @@ from tests.support.kafka.topic_settings import alter
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.deep
 def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(small: Small) -> None:
     facts = small.recovery.cluster.facts()
     assert facts.count == 1
@@ -90,6 +91,7 @@ def test_an_input_that_gets_partitions_is_told_of_before_a_restore_and_by_the_ne
     assert blocking(dry_run.before_restore(recovery, recovery.savepoints.latest())) == ()
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("savepoint-output-emptied")
 def test_an_output_that_comes_back_empty_is_told_of_in_preflight_and_plan(small: Small) -> None:
     found = surviving(small)
@@ -114,6 +116,7 @@ class Barred(CommandApplication):
         return (blocking_finding("kubernetes-right", "this may not scale it", as_refused("grant it")), *state) if stops else ()
 
 
+@pytest.mark.deep
 def test_what_its_application_lacks_the_right_to_blocks_a_run_that_stops_it(small: Small) -> None:
     verbs = small.recovery.config.runs.command
     assert verbs is not None
@@ -128,6 +131,7 @@ def test_what_its_application_lacks_the_right_to_blocks_a_run_that_stops_it(smal
     assert caught.value.facts["findings"] == ["this may not scale it: grant it"]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F22")
 def test_an_internal_topic_with_other_partitions_stops_a_plan_unless_it_may_be_replaced(small: Small) -> None:
     take(small)
@@ -143,6 +147,7 @@ def test_an_internal_topic_with_other_partitions_stops_a_plan_unless_it_may_be_r
     assert small.recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].partitions == 3
 
 
+@pytest.mark.way("preflight")
 def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: Small) -> None:
     settings = {"message.timestamp.type": "LogAppendTime", "unclean.leader.election.enable": "true"}
     alter(small.recovery.cluster, {small.changelog.topic: dict(settings)})
@@ -195,6 +200,7 @@ def test_two_topics_of_one_plan_that_are_one_for_kafka_are_refused_too(small: Sm
         restore.plan(recovery, asked(recovery, savepoint=saved, replace=True))
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("restore-label", "restore-replaces")
 def test_the_preflight_tells_what_a_restore_needs_an_option_for(small: Small) -> None:
     take(small)
@@ -212,6 +218,7 @@ def test_the_preflight_tells_what_a_restore_needs_an_option_for(small: Small) ->
     assert lost in blocker.text
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F91")
 def test_every_preflight_asks_whether_the_store_can_hold_a_repository(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = take(small)

@@ -57,6 +57,7 @@ def rows_proven(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> lis
     return [one.rows_proven for one in compared(recovery, ticket)]
 
 
+@pytest.mark.deep
 def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) -> None:
     recovery = small.recovery
     producer = Producer(recovery.connection.client_config())
@@ -74,6 +75,7 @@ def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) 
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small: Small) -> None:
     recovery = small.recovery
     recreate(recovery, small.changelog.topic)
@@ -146,6 +148,7 @@ def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(s
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(small: Small) -> None:
     recovery, tp = small.recovery, small.changelog
     ticket = restored(small)
@@ -170,6 +173,7 @@ def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(s
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> None:
     recovery = small.recovery
     ticket = restored(small)
@@ -198,6 +202,7 @@ def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> Non
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_a_load_that_goes_on_behind_what_is_there_has_a_digest_of_all_of_it(small: Small) -> None:
     recovery = small.recovery
     ticket = restored(small)
@@ -212,6 +217,7 @@ def test_a_load_that_goes_on_behind_what_is_there_has_a_digest_of_all_of_it(smal
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
     recovery = small.recovery
     ticket = restored(small, compare_keys=True)

@@ -24,6 +24,7 @@ from tests.support.applications.topic_records import produce
 RESTORED = {"k0": "v0", "k1": "v1", "k2": "v2", "k3": "v3"}
 
 
+@pytest.mark.deep
 def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: str, tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     query = [sys.executable, "-c", "import sys; print(open(sys.argv[1]).read())", str(answers), "{store}"]
@@ -69,6 +70,7 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
         restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_single_keys_are_asked_for_and_one_wrong_value_is_found(bootstrap: str, tmp_path: Path) -> None:
     by_key, whole = tmp_path / "keys.json", tmp_path / "whole.json"
     programs = {

@@ -58,6 +58,7 @@ headers = st.none() | st.lists(
 rows_of = st.lists(st.tuples(st.integers(1, 2**63 - 1), maybe_bytes, maybe_bytes, headers), min_size=1, max_size=30)
 
 
+@pytest.mark.deep
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=rows_of)
 def test_any_records_come_back_with_the_same_digest(connection, shared, rows):
@@ -123,6 +124,7 @@ def test_aborted_records_and_markers_take_offsets_but_are_no_rows(connection, tp
     assert [row[2] for row in rows_in(read(connection, tp, 4, 5))] == [b"c2"]
 
 
+@pytest.mark.deep
 def test_a_range_ends_where_it_should_when_the_log_goes_on(connection, tp):
     values = [b"%d" % number + os.urandom(300) for number in range(50_000)]
     write(connection, tp, [(1, None, value, None) for value in values])
@@ -149,6 +151,7 @@ def delete_below(connection, tp, offset):
             future.result()
 
 
+@pytest.mark.deep
 def test_offsets_that_are_gone_are_named(connection, tp):
     write(connection, tp, [(1, None, b"v", None)] * 10)
     delete_below(connection, tp, 4)
@@ -160,6 +163,7 @@ def test_offsets_that_are_gone_are_named(connection, tp):
         assert reader.log_start() == 4
 
 
+@pytest.mark.deep
 def test_offsets_that_go_while_they_are_read_are_no_quiet_end(connection, tp):
     rows = 60_000  # more than the client fetches ahead
     write(connection, tp, [(1, None, os.urandom(1000), None) for _ in range(rows)])
@@ -182,6 +186,7 @@ class Files:
         self.stored[key] = pq.read_table(path)
 
 
+@pytest.mark.deep
 def test_what_is_left_of_a_range_that_is_deleted_while_it_is_read_is_copied(connection, tp):
     rows = 60_000  # more than the client fetches ahead
     write(connection, tp, [(1, None, b"%d" % number + os.urandom(1000), None) for number in range(rows)])
@@ -247,6 +252,7 @@ def test_a_range_that_may_not_lose_anything_is_all_or_an_error(connection, tp):
     assert files.stored == {}
 
 
+@pytest.mark.deep
 def test_a_log_that_ends_early_is_damaged_and_not_short(connection, tp):
     write(connection, tp, [(1, None, b"v", None)] * 3)
     with pytest.raises(Damaged, match="ends at 3, before 5"):
@@ -255,6 +261,7 @@ def test_a_log_that_ends_early_is_damaged_and_not_short(connection, tp):
         read(connection, tp, 4, 5, stall_seconds=0.5)
 
 
+@pytest.mark.deep
 def test_an_open_transaction_is_named_with_its_partition_and_position(connection, tp):
     write(connection, tp, [(1, None, b"v", None)] * 3)
     producer = transaction(connection, tp, [b"open"], commit=None)
@@ -267,12 +274,14 @@ def test_an_open_transaction_is_named_with_its_partition_and_position(connection
         producer.abort_transaction()
 
 
+@pytest.mark.deep
 def test_nobody_at_the_address(monkeypatch):
     monkeypatch.setattr(reader_module, "ASK_SECONDS", 0.5)
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
         read(connect("127.0.0.1:1"), TopicPartition("none", 0), 0, 5)
 
 
+@pytest.mark.deep
 def test_a_topic_that_is_not_there(connection, monkeypatch):
     # A topic may be on its way, so the whole time is waited for: half of the usual one, and more than a busy broker needs for its first answer.
     monkeypatch.setattr(reader_module, "ASK_SECONDS", 5.0)
@@ -282,6 +291,7 @@ def test_a_topic_that_is_not_there(connection, monkeypatch):
         pass
 
 
+@pytest.mark.deep
 def test_batches_stay_small_when_large_records_follow_small_ones(connection, tp):
     small, large = [(1, None, b"s", None)] * 50_000, [(1, None, os.urandom(900_000), None) for _ in range(80)]
     write(connection, tp, small)
@@ -300,6 +310,7 @@ def written_with(connection, codec, tp, rows, *, expected=0):
     sender.close()
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F93")
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_header_whose_name_goes_on_behind_a_nul_is_refused_however_it_is_packed(connection, tp, codec):

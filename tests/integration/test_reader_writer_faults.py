@@ -53,6 +53,7 @@ def rows_numbered(first, last):
     return [(1, b"%d" % number, b"v" * 100, None) for number in range(first, last)]
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F5", "F30")
 def test_a_broker_that_stops_in_the_midst_of_records_without_a_time_writes_each_of_them_once(broker, connection, tp):
     rows = [(0, b"%d" % number, os.urandom(1000), None) for number in range(30_000)]
@@ -81,6 +82,7 @@ def freeze(broker, seconds):
         time.sleep(seconds)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F5")
 def test_a_broker_that_stands_still_for_a_while_costs_no_row_and_no_order(broker, connection, tp):
     with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
@@ -106,6 +108,7 @@ def test_a_broker_that_stays_still_ends_the_writer_and_nothing_is_claimed(broker
         )
 
 
+@pytest.mark.deep
 def test_more_than_may_wait_in_memory_blocks_the_writer_until_it_gives_up(broker, connection, tp):
     batch = batch_of([(1, None, os.urandom(1_000_000), None)])
     # Long enough for a busy machine to take what fits.
@@ -121,6 +124,7 @@ def write_all(writer, batches):
         writer.write(batch)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F6")
 def test_a_broker_that_stays_still_ends_the_reader(broker, connection, tp, monkeypatch):
     monkeypatch.setattr(stalls, "ASK_SECONDS", 1.0)
@@ -137,6 +141,7 @@ def test_a_broker_that_stays_still_ends_the_reader(broker, connection, tp, monke
     assert facts["position"] < 60_000
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F5")
 def test_a_broker_that_stands_still_for_a_while_costs_the_reader_nothing(broker, connection, tp):
     rows = [(1, None, b"%d" % number + b"x" * 1000, None) for number in range(60_000)]
@@ -152,6 +157,7 @@ def test_a_broker_that_stands_still_for_a_while_costs_the_reader_nothing(broker,
     assert rows_in(found) == rows
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F24")
 def test_compacted_away_records_leave_no_gap_in_the_range(connection):
     config = {"cleanup_policy": "compact", "min_compaction_lag_ms": "0", "min_cleanable_dirty_ratio": "0.001", "segment_ms": "200"}

@@ -42,6 +42,7 @@ def end(small: Small, tp: TopicPartition) -> int:
     return small.recovery.cluster.high_watermarks([tp])[tp]
 
 
+@pytest.mark.way("rebuild")
 @pytest.mark.fault("F82")
 def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: Small) -> None:
     recovery = small.recovery
@@ -80,6 +81,7 @@ def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: 
     restore.abandon(recovery, back)
 
 
+@pytest.mark.deep
 def test_nothing_is_begun_while_an_internal_topic_is_left(small: Small) -> None:
     recovery = small.recovery
     publish(small)
@@ -90,6 +92,7 @@ def test_nothing_is_begun_while_an_internal_topic_is_left(small: Small) -> None:
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_what_belongs_to_a_neighbour_stays_and_what_nothing_proves_has_to_be_named(small: Small) -> None:
     recovery = small.recovery
     neighbour, unproven = f"{recovery.application_id}-eu", f"{recovery.application_id}-newer-changelog"
@@ -127,6 +130,7 @@ def ids(recovery: RecoveryContext, topics: Collection[str]) -> dict[str, str]:
     return {name: found.topic_id for name, found in recovery.cluster.describe_topics(topics).items()}
 
 
+@pytest.mark.deep
 def test_another_application_whose_group_is_gone_loses_nothing_to_the_shorter_id(small: Small) -> None:
     recovery = small.recovery
     with longer_application(small) as (other, theirs):
@@ -150,6 +154,7 @@ def test_another_application_whose_group_is_gone_loses_nothing_to_the_shorter_id
         assert ids(recovery, [*theirs, small.changelog.topic, small.tail.topic]) == theirs
 
 
+@pytest.mark.deep
 def test_an_application_that_a_savepoint_has_seen_keeps_its_topics_when_its_group_is_gone(small: Small) -> None:
     recovery = small.recovery
     with longer_application(small) as (other, theirs):
@@ -165,6 +170,7 @@ def test_an_application_that_a_savepoint_has_seen_keeps_its_topics_when_its_grou
         assert ids(recovery, [*theirs, small.changelog.topic, small.tail.topic]) == theirs
 
 
+@pytest.mark.deep
 def test_another_configured_application_keeps_its_topics(small: Small) -> None:
     recovery = small.recovery
     with longer_application(small) as (other, theirs):
@@ -190,6 +196,7 @@ def test_input_that_does_not_reach_back_is_refused_with_where_it_begins(small: S
     assert restore.plan(recovery, rebuild(recovery, "duration:P1D")).offsets[0].wanted.offset == 2
 
 
+@pytest.mark.deep
 def test_outputs_are_emptied_only_when_asked_for_and_keep_their_settings(small: Small) -> None:
     recovery = small.recovery
     publish(small)
@@ -209,6 +216,7 @@ def test_outputs_are_emptied_only_when_asked_for_and_keep_their_settings(small: 
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_outputs_that_are_emptied_get_their_owner_s_settings_not_those_of_a_hold(small: Small) -> None:
     recovery, request = small.recovery, rebuild(small.recovery, outputs=OutputPolicy.RECREATE)
     publish(small)
@@ -220,6 +228,7 @@ def test_outputs_that_are_emptied_get_their_owner_s_settings_not_those_of_a_hold
         assert held.hash == free.hash, "also when somebody's hold comes or goes while a plan is read"
 
 
+@pytest.mark.deep
 def test_a_topic_that_was_made_anew_after_the_approval_is_not_deleted(small: Small) -> None:
     recovery = small.recovery
     publish(small)
@@ -233,6 +242,7 @@ def test_a_topic_that_was_made_anew_after_the_approval_is_not_deleted(small: Sma
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_another_plan_than_the_approved_one_stops_before_anything(small: Small) -> None:
     recovery = small.recovery
     publish(small)
@@ -244,6 +254,7 @@ def test_another_plan_than_the_approved_one_stops_before_anything(small: Small) 
         restore.open_restore(recovery, rebuild(recovery), run_id=uuid.uuid4().hex, requested_by="test", approved_hash=planned.hash)
 
 
+@pytest.mark.deep
 def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoint(small: Small) -> None:
     small = archiving(small)
     recovery, savepoint = small.recovery, publish(small)
@@ -280,6 +291,7 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_what_is_there_stays_and_outputs_can_begin_empty(small: Small) -> None:
     small = archiving(small)
     recovery, savepoint = small.recovery, publish(small)
@@ -307,6 +319,7 @@ def test_an_archive_that_does_not_reach_back_is_refused_like_an_input_that_does_
     assert ([item.wanted.offset for item in planned.offsets], planned.rows) == ([0], 3 + 4)
 
 
+@pytest.mark.deep
 def test_a_savepoint_without_the_inputs_brings_none_back(small: Small) -> None:
     savepoint = publish(small)
     lose(small)
@@ -322,6 +335,7 @@ def two_inputs(bootstrap: str, tmp_path: Path) -> Iterator[Twin]:
         yield found
 
 
+@pytest.mark.deep
 def test_a_rebuild_of_part_of_the_input_has_to_be_confirmed(two_inputs: Twin, tmp_path: Path) -> None:
     recovery = two_inputs.recovery
     # Nothing else of it would have to be confirmed: there is no state to replace.
@@ -343,6 +357,7 @@ def test_a_rebuild_of_part_of_the_input_has_to_be_confirmed(two_inputs: Twin, tm
     assert [item["tp"] for item in json.loads(out)["offsets"]] == [str(two_inputs.small.input)]
 
 
+@pytest.mark.deep
 def test_an_input_that_is_left_out_goes_on_where_the_application_stopped_and_not_where_it_was_planned(two_inputs: Twin) -> None:
     recovery, kept = two_inputs.recovery, TopicPartition(two_inputs.second, 0)
     request = rebuild(recovery, input_topics=(two_inputs.first,))

@@ -116,6 +116,7 @@ def road(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         yield Road(connection, source, target, tmp_path_factory.mktemp("repository"))
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F27", "F28", "F29", "F30")
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @example(rows=[(NOW - 50 * DAY, b"a", b"1", None), (NOW, b"a", b"2", None), (2**63 - 1, b"a", b"3", None), (1, b"a", b"4", None)])
@@ -132,6 +133,7 @@ def stamped(small: Small, tp: TopicPartition, stamp: int) -> None:
     producer.close()
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F30")
 @pytest.mark.parametrize("stamp", [0, -1, -5])
 def test_a_savepoint_with_such_a_record_is_exact_and_restored_as_it_was(small: Small, stamp: int) -> None:
@@ -267,6 +269,7 @@ def test_a_registry_s_records_are_told_in_the_plan(small: Small) -> None:
 HOUR = 3_600_000
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("begins", "last", "told"), [(3 * HOUR, 2 * HOUR, True), (3 * HOUR, HOUR, False), (0, 2 * HOUR, False)])
 def test_windows_that_begin_after_their_records_are_told_in_the_plan(small: Small, begins: int, last: int, *, told: bool) -> None:
     """Kafka Streams 4.4 may not restore them. What reaches back no further than the store's retention, an hour here, is restored whole."""
@@ -362,6 +365,7 @@ def test_aborted_records_are_in_no_file_and_move_no_offset(small: Small) -> None
     assert offsets == {small.input: 4, small.tail: 0}
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F49")
 @pytest.mark.parametrize(("committed", "rows"), [(0, 4), (1, 3), (3, 1), (4, 0), (None, 4)])
 def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small, committed: int | None, rows: int) -> None:

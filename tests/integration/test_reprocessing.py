@@ -49,6 +49,7 @@ CASES = [
 ]
 
 
+@pytest.mark.deep
 def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_it(again: Again) -> None:
     for (start, end), around, copied, own in CASES:
         request = again.request(start, end)
@@ -64,6 +65,7 @@ def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_i
         assert [part.files for part in topic.partitions] != [()]
 
 
+@pytest.mark.deep
 def test_records_behind_the_end_of_a_log_are_left_out_only_if_that_is_said_and_then_it_is_told(again: Again) -> None:
     source = again.own.application_id
     for base in ("none", "savepoint"):
@@ -92,6 +94,7 @@ def test_records_behind_the_end_of_a_log_are_left_out_only_if_that_is_said_and_t
     assert (reads_on.records, reads_on.late) == (3, 0)
 
 
+@pytest.mark.deep
 def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> None:
     request = again.request(30, 45, base="savepoint")
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=1_000))
@@ -111,6 +114,7 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     assert unfit[again.early] == (2, 1)
 
 
+@pytest.mark.deep
 def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> None:
     request = again.request(51, 60)
     claimed = again.claim(request)
@@ -142,6 +146,7 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
     assert len(interval.history(again.own)) == 2
 
 
+@pytest.mark.deep
 def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
     recovery = again.scratch(again.request(20, 45))
     source = again.own.application_id
@@ -170,6 +175,7 @@ def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
         interval.plan(recovery, source, replace(late, slice=replace(late.slice, lateness=5)))
 
 
+@pytest.mark.way("interval")
 def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(again: Again) -> None:
     own, ends = again.own, again.own.cluster.high_watermarks([again.small.input, again.small.output])
     request = again.request(20, 45)
@@ -201,6 +207,7 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
         interval.raise_unless_succeeded(entry)
 
 
+@pytest.mark.deep
 def test_an_interval_that_was_handed_over_and_could_not_be_finished_has_failed(again: Again) -> None:
     request = again.request(20, 45)
     claimed = again.claim(request)
@@ -212,6 +219,7 @@ def test_an_interval_that_was_handed_over_and_could_not_be_finished_has_failed(a
         interval.raise_unless_succeeded(entry)
 
 
+@pytest.mark.deep
 def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) -> None:
     claimed = again.claim(again.request(20, 45))
     recovery = again.scratch(claimed)
@@ -223,6 +231,7 @@ def test_results_that_nobody_here_made_are_refused_and_left_alone(again: Again) 
     assert read(recovery, output) == [(b"k", b"v", 20)]
 
 
+@pytest.mark.deep
 def test_no_more_intervals_than_slots_and_none_twice(again: Again) -> None:
     first, second, third = (again.request(start, start + 5_000) for start in (0, 5_000, 10_000))
     slots = [again.claim(first).slot, again.claim(second).slot]
@@ -254,6 +263,7 @@ def replaced(again: Again, results: Sequence[tuple[bytes, bytes | None, int]], *
         interval.remove(recovery, ticket, None)
 
 
+@pytest.mark.deep
 def test_in_a_compacted_output_the_newest_result_of_each_key_replaces_the_one_of_the_interval(again: Again) -> None:
     own, output = again.own, again.small.output.topic
     before = [(b"old", b"5", 5), (b"in", b"25", 25), (b"late", b"30", 30), (b"late", b"70", 70), (b"gone", b"40", 40), (b"same", b"44", 44)]
@@ -281,6 +291,7 @@ def test_in_a_compacted_output_the_newest_result_of_each_key_replaces_the_one_of
     assert again.here() == set()
 
 
+@pytest.mark.deep
 def test_where_readers_see_every_record_results_come_once_or_not_at_all(again: Again) -> None:
     own, output = again.own, again.small.output.topic
     alter(own.cluster, {output: {"cleanup.policy": "delete"}})
@@ -298,6 +309,7 @@ def test_where_readers_see_every_record_results_come_once_or_not_at_all(again: A
     assert read(own, output) == whole
 
 
+@pytest.mark.deep
 def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_started(again: Again) -> None:
     own, output = again.own, again.small.output.topic
     alter(own.cluster, {output: {"cleanup.policy": "delete", "retention.ms": "1000"}})
@@ -313,6 +325,7 @@ def test_an_output_that_cannot_take_old_results_is_refused_before_anything_is_st
         again.request(20, 45, publish="replace", confirm="small")
 
 
+@pytest.mark.deep
 def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> None:
     claimed = again.claim(again.request(20, 45))
     recovery, ticket = again.processed(claimed, [(b"a", b"1", 20)])
@@ -322,6 +335,7 @@ def test_results_are_not_handed_over_while_they_may_still_grow(again: Again) -> 
     interval.remove(recovery, ticket, None)
 
 
+@pytest.mark.deep
 def test_durations_of_the_section_are_defaults(again: Again) -> None:
     request = interval.requested(again.own, ReprocessOptions(overlap="PT5M"), Interval(start=ZERO, end=ZERO + 1))
     assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (milliseconds("PT1H"), 300_000, 0)

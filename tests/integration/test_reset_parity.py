@@ -137,6 +137,7 @@ def test_each_option_of_the_tool_has_its_counterpart() -> None:
     assert options == {*OF_THE_RESET_TOOL, "--input-topics", "--internal-topics", "--help", "--version"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_an_option_of_the_tool_and_its_counterpart_leave_the_same(
     row: Row, tool: ResetTool, theirs: Twin, ours: Twin, tmp_path: Path
@@ -151,6 +152,7 @@ def test_an_option_of_the_tool_and_its_counterpart_leave_the_same(
     compare(theirs, ours, row.expected)
 
 
+@pytest.mark.deep
 def test_internal_topics_that_are_named_go_and_those_of_a_longer_id_stay(tool: ResetTool, theirs: Twin, ours: Twin, tmp_path: Path) -> None:
     for one in (theirs, ours):
         one.recovery.cluster.create_topic(f"{one.id}-eu-counts-changelog", partitions=1, replication_factor=1, config={})
@@ -179,6 +181,7 @@ def test_a_dry_run_and_a_plan_change_nothing(tool: ResetTool, theirs: Twin, ours
     assert [item.wanted.offset for item in planned.offsets] == [0, 0, 0]
 
 
+@pytest.mark.deep
 def test_force_removes_any_member_and_a_rebuild_none_of_a_process_that_it_does_not_know(
     tool: ResetTool, theirs: Twin, ours: Twin, tmp_path: Path
 ) -> None:
@@ -198,6 +201,7 @@ def test_force_removes_any_member_and_a_rebuild_none_of_a_process_that_it_does_n
     assert theirs.members() == ours.members() == 0
 
 
+@pytest.mark.deep
 def test_a_member_that_runs_is_not_removed_here(ours: Twin, tmp_path: Path) -> None:
     before, there = ours.offsets(), ours.internal_topics()
     with member(ours.recovery, ours.id, ours.first), pytest.raises(Refused, match="it-member"):
@@ -205,6 +209,7 @@ def test_a_member_that_runs_is_not_removed_here(ours: Twin, tmp_path: Path) -> N
     assert (ours.offsets(), ours.internal_topics()) == (before, there)
 
 
+@pytest.mark.deep
 def test_the_end_is_before_an_open_transaction_where_the_tool_is_told_so(tool: ResetTool, theirs: Twin, ours: Twin, tmp_path: Path) -> None:
     settings = tmp_path / "client.properties"
     settings.write_text("isolation.level=read_committed\n")
@@ -218,6 +223,7 @@ def test_the_end_is_before_an_open_transaction_where_the_tool_is_told_so(tool: R
         producer.abort_transaction(30)
 
 
+@pytest.mark.deep
 def test_what_the_table_says_of_the_tool_is_true(tool: ResetTool, theirs: Twin, tmp_path: Path) -> None:
     """It and a rebuild differ here on purpose; another version of it may not."""
     recovery, first = theirs.recovery, theirs.small.input

@@ -97,6 +97,7 @@ def test_a_damaged_file_is_named_and_nothing_is_touched(small: Small) -> None:
     assert restore.plan(recovery, replacing(recovery)).hash == planned.hash
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F9")
 def test_damage_after_the_approval_is_found_before_anything_is_deleted(small: Small) -> None:
     _, newest = chain(small)
@@ -154,6 +155,7 @@ def test_a_manifest_that_is_not_what_was_published_is_refused(small: Small) -> N
     assert untouched(small, before)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F11")
 def test_a_file_that_no_manifest_names_is_never_read(small: Small) -> None:
     _, newest = chain(small)
@@ -164,6 +166,7 @@ def test_a_file_that_no_manifest_names_is_never_read(small: Small) -> None:
     assert restore.plan(small.recovery, request).hash == planned.hash
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("kind", ["plain", "compliance"])
 def test_a_bucket_that_gives_nothing_back_holds_savepoints_and_restores_from_them(small: Small, s3: S3Server, kind: str) -> None:

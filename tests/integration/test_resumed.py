@@ -62,6 +62,7 @@ def failed(small: Small) -> RestoreTicket:
     return ticket
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F3")
 @pytest.mark.parametrize("phase", [Phase.OFFSETS_SET, Phase.WIPED])
 def test_a_rebuild_that_broke_off_behind_its_offsets_is_resumed_to_its_end(small: Small, phase: Phase) -> None:
@@ -82,6 +83,7 @@ def test_a_rebuild_that_broke_off_behind_its_offsets_is_resumed_to_its_end(small
     assert (report.restore_id, restore.phase_of(recovery, again)) == (ticket.restore_id, Phase.CLOSED)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F3")
 def test_one_whose_application_failed_after_it_had_worked_is_started_again(small: Small) -> None:
     recovery = small.recovery
@@ -91,6 +93,7 @@ def test_one_whose_application_failed_after_it_had_worked_is_started_again(small
     restore.abandon(recovery, again)
 
 
+@pytest.mark.deep
 def test_but_not_without_the_offsets_that_it_goes_on_from(small: Small) -> None:
     recovery = small.recovery
     ticket = failed(small)
@@ -122,6 +125,7 @@ def test_one_whose_state_came_back_behind_its_wipe_is_not_started(small: Small, 
     restore.abandon(recovery, again)
 
 
+@pytest.mark.deep
 def test_one_that_does_not_catch_up_is_told_what_waits_again(small: Small) -> None:
     ticket, started = begun(small)
     quick = small.recovery.config.restore.model_copy(update={"catch_up_timeout_seconds": 1})

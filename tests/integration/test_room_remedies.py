@@ -24,7 +24,7 @@ from tests.support.applications.small import Small, configured, lose_state, reop
 from tests.support.applications.topic_records import produce
 from tests.support.kafka.topic_settings import alter
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 HOUR, DAY = 3_600_000, 86_400_000
 # What a disk has, has in use, and has free, as ``shutil.disk_usage`` tells it.
 Usage = namedtuple("Usage", ["total", "used", "free"])

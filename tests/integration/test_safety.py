@@ -35,6 +35,7 @@ def test_living_state_is_refused_unless_its_replacement_was_confirmed(small: Sma
     assert {topic.name: topic.replaces for topic in planned.create} == ids
 
 
+@pytest.mark.way("undo")
 def test_what_was_replaced_comes_back(small: Small) -> None:
     recovery, savepoint = small.recovery, publish(small)
     produce(recovery, small.changelog, 3)
@@ -68,6 +69,7 @@ def test_what_was_replaced_comes_back(small: Small) -> None:
     restore.abandon(recovery, back)
 
 
+@pytest.mark.deep
 def test_a_restore_that_destroyed_nothing_hides_no_unfinished_one(small: Small) -> None:
     recovery, savepoint = small.recovery, publish(small)
     ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
@@ -81,6 +83,7 @@ def test_a_restore_that_destroyed_nothing_hides_no_unfinished_one(small: Small) 
         cut(recovery)
 
 
+@pytest.mark.deep
 def test_a_topic_that_somebody_created_after_the_approval_is_not_deleted(small: Small) -> None:
     recovery, savepoint = small.recovery, publish(small)
     ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
@@ -95,6 +98,7 @@ def test_a_topic_that_somebody_created_after_the_approval_is_not_deleted(small: 
     assert restore.abandon(recovery, ticket).phase == "saved"
 
 
+@pytest.mark.deep
 def test_what_was_gone_already_is_said_and_comes_back_only_when_allowed(small: Small) -> None:
     recovery, savepoint = small.recovery, publish(small)
     recovery.cluster.delete_topics([small.changelog.topic])
@@ -110,6 +114,7 @@ def test_what_was_gone_already_is_said_and_comes_back_only_when_allowed(small: S
     assert [topic.name for topic in planned.delete] == [small.changelog.topic], "made by the restore that is undone, so not asked for"
 
 
+@pytest.mark.deep
 def test_with_nothing_left_there_is_nothing_to_save_and_nothing_to_undo(small: Small) -> None:
     recovery, savepoint = small.recovery, publish(small)
     recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
@@ -125,6 +130,7 @@ def test_with_nothing_left_there_is_nothing_to_save_and_nothing_to_undo(small: S
         assert caught.value.facts == {"restore": which, "known": []}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("policy", [SafetyPolicy.REQUIRED, SafetyPolicy.BEST_EFFORT])
 def test_a_copy_that_failed_stops_the_restore_or_is_noted(small: Small, policy: SafetyPolicy) -> None:
     recovery, savepoint = small.recovery, publish(small)

@@ -19,7 +19,7 @@ from streams_recovery.operations import maintenance, preflight, savepoint
 from tests.support.applications.counting import Counting, restore_here, savepoint_here
 from tests.support.kafka.topic_settings import alter
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 YEAR = 365 * 86_400_000
 
 

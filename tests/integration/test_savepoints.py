@@ -74,6 +74,7 @@ def test_without_archived_topics_a_minimal_savepoint_needs_no_job(small: Small) 
     assert list(recovery.repository.keys(recovery.layout.segments)) == []
 
 
+@pytest.mark.deep
 def test_from_full_to_minimal_and_back_every_record_of_state_is_copied_again(small: Small) -> None:
     full, minimal = of_profile(small, Profile.FULL), of_profile(small, Profile.MINIMAL)
     first = images(full, publish(full))
@@ -159,6 +160,7 @@ def test_what_was_sent_is_what_others_read(small: Small) -> None:
     assert with_pandas[4:] == expected
 
 
+@pytest.mark.deep
 def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(small: Small) -> None:
     kept = surviving(small)
     summary = take(kept)
@@ -182,6 +184,7 @@ def test_one_that_says_it_does_not_is_refused_for_the_reason_it_gave(small: Smal
     assert [small.input.topic in problem for problem in caught.value.facts["problems"]] == [True]
 
 
+@pytest.mark.deep
 def test_one_savepoint_without_inputs_in_between_does_not_begin_their_archive_anew(small: Small) -> None:
     archiving = surviving(small)
     recovery, tp = archiving.recovery, small.input

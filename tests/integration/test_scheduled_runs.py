@@ -19,6 +19,7 @@ from tests.support.applications.topic_records import commit, produce
 ENDS = parse_limit("ends")
 
 
+@pytest.mark.way("scheduled run")
 def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
     recovery, name = small.recovery, small.input
     commit(recovery, {small.tail: 4})
@@ -88,6 +89,7 @@ def up(directory: Path) -> list[str]:
     return sorted(path.stem for path in directory.glob("*.up"))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("left", [["one", "two"], ["one"], []])
 @pytest.mark.parametrize("run", ["first", "second"], ids=["the same run", "the next run"])
 def test_what_a_dead_run_has_started_is_taken_over_and_stopped_in_the_end(
@@ -127,6 +129,7 @@ def test_nothing_is_started_while_another_run_works_on_the_application(small: Sm
     small.recovery.lock.release(held)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("states", "wanted", "done"),
     [
@@ -154,6 +157,7 @@ def reporting(*told: tuple[str | None, int | None]) -> list[dict[str, Any]]:
     return [RUNNING[0] | {"name": f"i{n}", "streams_state": state, "restoring": left} for n, (state, left) in enumerate(told)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("states", "done", "told"),
     [

@@ -41,6 +41,7 @@ def without_certificate(secured: Secured) -> KafkaConnection:
     return KafkaConnection.from_extra(extra, where="anonymous")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["SCRAM-SHA-512", "PLAIN", "a certificate"])
 def test_both_clients_get_through(secured: Secured, how: str) -> None:
     connection = mutual(secured) if how == "a certificate" else secured.connection(ADMIN, how)
@@ -49,6 +50,7 @@ def test_both_clients_get_through(secured: Secured, how: str) -> None:
         assert groups.describe("nobody-there").kind == "absent"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["SCRAM-SHA-512", "PLAIN"])
 def test_both_clients_write(secured: Secured, how: str) -> None:
     connection = secured.connection(ADMIN, how)
@@ -79,6 +81,7 @@ WAYS_TO_FAIL: dict[str, tuple[Callable[[Secured], KafkaConnection], str]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F58")
 @pytest.mark.parametrize("way", WAYS_TO_FAIL)
 def test_who_is_turned_away_learns_why(

@@ -129,6 +129,7 @@ def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_s
     assert firm.changelog.topic.encode() in written, "the search looks at what was written"
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F57")
 @pytest.mark.remedy("right-by-name", "right-by-prefix")
 def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(secured: Secured, firm: Small, rules: Rules) -> None:
@@ -146,6 +147,7 @@ def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(sec
             assert found, f"nothing was said about {user}'s {rule}"
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("right-by-name", "right-by-prefix", "right-to-see-groups")
 def test_the_rights_that_are_advised_leave_out_another_application_whose_id_begins_so(secured: Secured, firm: Small, rules: Rules) -> None:
     cluster, me = firm.recovery.cluster, firm.recovery.application_id
@@ -263,6 +265,7 @@ def opened(firm: Small, *partitions: TopicPartition) -> Producer:
     return producer
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F26")
 def test_a_savepoint_waits_also_for_a_transaction_whose_producer_it_may_not_see(
     secured: Secured, firm: Small, rules: Rules, monkeypatch: pytest.MonkeyPatch
@@ -284,6 +287,7 @@ def test_a_savepoint_waits_also_for_a_transaction_whose_producer_it_may_not_see(
         savepoint.finish(patient, ticket)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F26")
 def test_another_team_s_transaction_that_may_not_be_seen_is_not_taken_for_one_that_hangs(
     secured: Secured, firm: Small, rules: Rules
@@ -328,11 +332,13 @@ def test_a_plan_by_a_stranger_is_refused_with_everything_that_lacks(secured: Sec
     assert "kafka-acls.sh" in said
 
 
+@pytest.mark.way("preflight")
 def test_the_administrator_lacks_nothing(firm: Small) -> None:
     assert [found.kind for found in preflight.before_backup(firm.recovery)] == ["cluster-loss"], "its inputs are not archived"
     assert preflight.before_restore(firm.recovery, None) == ()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("user", "code"), [("stranger", 3), (ADMIN, 0)])
 def test_the_command_tells_the_same_to_scripts(secured: Secured, firm: Small, tmp_path: Path, user: str, code: int) -> None:
     connection = json.dumps({"conn_type": "kafka", "extra": secured.extra(user)})

@@ -91,6 +91,7 @@ def keys(batches):
     return [row[1] for row in rows_in(batches)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("announced", [True, False])
 def test_two_hundred_small_ranges_need_one_consumer(connection, logs, made, announced):
     counts = {tp: tp.partition % 3 for tp in logs(200)}
@@ -117,6 +118,7 @@ def test_a_partition_is_read_again_from_any_offset(connection, logs, made):
     assert len(made) == 5
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("announced", [True, False])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_is_wrong_with_one_range_is_told_of_it_and_costs_the_others_nothing(connection, logs, seed, announced):
@@ -226,6 +228,7 @@ def test_any_ranges_in_any_order_are_what_each_is_alone(connection, mixed, data)
                 assert reader.fetched >= len(inside)
 
 
+@pytest.mark.deep
 def test_large_records_beside_small_ones_do_not_fill_the_memory(connection, logs):
     partitions = logs(60, max_message_bytes=2 << 20)
     counts = {tp: 3 if tp.partition % 2 else 1 for tp in partitions}

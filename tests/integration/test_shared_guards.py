@@ -91,6 +91,7 @@ def test_the_guard_stays_until_the_last_has_finished_and_then_the_owner_s_settin
     assert shared.overrides == OWNER
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F24")
 @pytest.mark.parametrize("shared", [EAGER], indirect=True)
 def test_what_the_other_one_finishes_first_is_not_compacted_under_the_reader(shared: Shared) -> None:
@@ -112,6 +113,7 @@ def test_what_the_other_one_finishes_first_is_not_compacted_under_the_reader(sha
     assert shared.overrides == EAGER
 
 
+@pytest.mark.deep
 def test_a_manifest_has_the_owner_s_settings_whoever_guards_the_topic(shared: Shared) -> None:
     one, other = shared.applications
     ticket = begun(one.recovery)
@@ -120,6 +122,7 @@ def test_a_manifest_has_the_owner_s_settings_whoever_guards_the_topic(shared: Sh
     assert settings == OWNER
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F24")
 @pytest.mark.parametrize("now", [None, "60000"], ids=["removed", "set by its owner"])
 def test_a_guard_that_was_taken_away_while_it_was_needed_ends_the_savepoint(shared: Shared, now: str | None) -> None:
@@ -132,6 +135,7 @@ def test_a_guard_that_was_taken_away_while_it_was_needed_ends_the_savepoint(shar
     assert shared.overrides == {key: value for key, value in {**OWNER, MIN_COMPACTION_LAG: now}.items() if value is not None}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("shared", [{"cleanup.policy": "delete"}], indirect=True)
 def test_a_policy_that_became_compaction_while_the_log_was_copied_ends_the_savepoint(shared: Shared) -> None:
     one, topic = shared.applications[0], shared.table.topic
@@ -140,6 +144,7 @@ def test_a_policy_that_became_compaction_while_the_log_was_copied_ends_the_savep
     assert one.recovery.savepoints.ids() == []
 
 
+@pytest.mark.deep
 def test_a_guard_that_is_lost_before_the_cut_is_put_back(shared: Shared) -> None:
     one, topic = shared.applications[0], shared.table.topic
     ticket = begun(one.recovery)
@@ -151,6 +156,7 @@ def test_a_guard_that_is_lost_before_the_cut_is_put_back(shared: Shared) -> None
     assert shared.overrides == {"cleanup.policy": "compact"}
 
 
+@pytest.mark.deep
 def test_whoever_comes_and_goes_at_the_same_moment_the_owner_s_settings_are_never_lost(shared: Shared) -> None:
     """A broker keeps what was written last, and nobody can ask for more than that. What may be left is a mark that nobody wants."""
     topic = shared.table.topic

@@ -110,6 +110,7 @@ def committed(app: Small) -> CommittedOffset | None:
     return app.recovery.groups.committed(app.recovery.application_id, [app.input])[app.input]
 
 
+@pytest.mark.deep
 def test_a_deleted_input_comes_back_record_by_record_and_the_application_goes_on_where_its_state_ends(app: Small) -> None:
     recovery, savepoint = app.recovery, publish(app)
     before = rows(recovery, app.input)
@@ -133,6 +134,7 @@ def test_a_deleted_input_comes_back_record_by_record_and_the_application_goes_on
     assert publish(app), "the next savepoint is taken as ever"
 
 
+@pytest.mark.way("restore of single topics")
 def test_as_a_copy_it_comes_back_beside_the_one_that_is_there_while_the_application_runs(app: Small) -> None:
     recovery, name = app.recovery, f"{app.input.topic}-copy"
     publish(app)
@@ -152,6 +154,7 @@ def test_as_a_copy_it_comes_back_beside_the_one_that_is_there_while_the_applicat
         recovery.cluster.delete_topics([name])
 
 
+@pytest.mark.deep
 def test_a_newer_savepoint_that_cannot_be_read_is_named_in_the_plan(app: Small) -> None:
     recovery = app.recovery
     first, second = publish(app), publish(app)
@@ -188,6 +191,7 @@ def dated(app: Small) -> Small:
 BY = [(CutBy.TIMESTAMP, [0, 1, 3]), (CutBy.POSITION, [0, 1])]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("by", "kept"), BY)
 def test_as_of_a_moment_only_its_records_come_back(dated: Small, by: CutBy, kept: list[int]) -> None:
     recovery, name = dated.recovery, f"{dated.input.topic}-then"
@@ -202,6 +206,7 @@ def test_as_of_a_moment_only_its_records_come_back(dated: Small, by: CutBy, kept
         recovery.cluster.delete_topics([name])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("by", "kept"), BY)
 def test_in_place_a_moment_takes_what_was_not_processed_and_is_later(dated: Small, by: CutBy, kept: list[int]) -> None:
     recovery = dated.recovery
@@ -213,6 +218,7 @@ def test_in_place_a_moment_takes_what_was_not_processed_and_is_later(dated: Smal
     assert committed(dated) == CommittedOffset(offset=1, metadata="AgAA", leader_epoch=None)
 
 
+@pytest.mark.deep
 def test_in_place_a_moment_before_what_was_processed_is_refused(dated: Small) -> None:
     recovery = dated.recovery
     recovery.groups.set_offsets(recovery.application_id, {dated.input: CommittedOffset(offset=3, metadata="", leader_epoch=None)})
@@ -247,6 +253,7 @@ def emptied(app: Small, partition: int, upto: int) -> None:
     done.result(30)
 
 
+@pytest.mark.deep
 def test_its_settings_come_back_and_are_held_as_long_as_its_records_are_old(parts: Small) -> None:
     recovery, name = parts.recovery, parts.input.topic
     publish(parts)
@@ -258,6 +265,7 @@ def test_its_settings_come_back_and_are_held_as_long_as_its_records_are_old(part
     assert here["retention.ms"] != "604800000", "in five days all would be gone"
 
 
+@pytest.mark.deep
 def test_an_emptied_partition_is_filled_again_behind_its_end_and_the_others_stay(parts: Small) -> None:
     recovery = parts.recovery
     publish(parts)
@@ -278,6 +286,7 @@ def test_an_emptied_partition_is_filled_again_behind_its_end_and_the_others_stay
     assert (report.rows, report.verdict, [one.partition for one in report.topics[0].partitions]) == (4, Verdict.EQUAL, [1])
 
 
+@pytest.mark.deep
 def test_one_partition_of_a_copy_and_none_of_a_topic_that_is_gone(parts: Small) -> None:
     recovery, name = parts.recovery, f"{parts.input.topic}-two"
     publish(parts)
@@ -295,6 +304,7 @@ def test_one_partition_of_a_copy_and_none_of_a_topic_that_is_gone(parts: Small) 
         restore.plan(recovery, topics(parts, partitions=(2,)))
 
 
+@pytest.mark.deep
 def test_a_deleted_output_comes_back_and_no_offset_is_set(app: Small) -> None:
     recovery = app.recovery
     publish(app)
@@ -320,6 +330,7 @@ def refusals(app: Small) -> dict[str, tuple[restore.RestoreTopics, type[Exceptio
     }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "what",
     [
@@ -344,6 +355,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(app: Small, what: str) ->
     assert recovery.lock.holder() is None
 
 
+@pytest.mark.deep
 def test_a_topic_whose_records_are_not_archived_is_refused(small: Small) -> None:
     publish(small)
     small.recovery.cluster.delete_topics([small.input.topic])
@@ -351,6 +363,7 @@ def test_a_topic_whose_records_are_not_archived_is_refused(small: Small) -> None
         restore.plan(small.recovery, topics(small))
 
 
+@pytest.mark.deep
 def test_a_running_application_gets_none_of_its_own_topics_back(app: Small) -> None:
     publish(app)
     app.recovery.cluster.delete_topics([app.input.topic])
@@ -359,6 +372,7 @@ def test_a_running_application_gets_none_of_its_own_topics_back(app: Small) -> N
     assert restore.plan(app.recovery, topics(app)).rows == 7
 
 
+@pytest.mark.deep
 def test_nor_does_one_of_which_only_a_member_of_its_group_tells_that_it_runs(app: Small) -> None:
     recovery = app.recovery
     publish(app)
@@ -371,6 +385,7 @@ def test_nor_does_one_of_which_only_a_member_of_its_group_tells_that_it_runs(app
         restore.plan(recovery, topics(app))
 
 
+@pytest.mark.deep
 def test_offsets_that_nothing_proves_are_refused_until_somebody_chooses(app: Small) -> None:
     recovery = app.recovery
     publish(app)
@@ -385,6 +400,7 @@ def test_offsets_that_nothing_proves_are_refused_until_somebody_chooses(app: Sma
     assert {how: (one.offset, one.metadata) for how, one in chosen.items()} == {ReadOn.SAVEPOINT: (6, "AgAA"), ReadOn.END: (7, "")}
 
 
+@pytest.mark.deep
 def test_what_a_later_savepoint_says_counts_although_the_records_come_from_an_older_one(app: Small) -> None:
     recovery, older = app.recovery, publish(app)
     recovery.groups.set_offsets(recovery.application_id, {app.input: CommittedOffset(offset=9, metadata="AgAB", leader_epoch=None)})
@@ -397,6 +413,7 @@ def test_what_a_later_savepoint_says_counts_although_the_records_come_from_an_ol
     assert planned.single.known == {app.input: HowKnown.ALL_READ}
 
 
+@pytest.mark.deep
 def test_other_groups_are_named_with_where_they_would_go_on_and_left_alone(app: Small) -> None:
     recovery, other = app.recovery, f"{app.recovery.application_id}-billing"
     recovery = replace(recovery, config=configured(recovery, groups={"include": [other]}))
@@ -412,6 +429,7 @@ def test_other_groups_are_named_with_where_they_would_go_on_and_left_alone(app: 
     assert recovery.groups.last_committed(other) == {}
 
 
+@pytest.mark.deep
 def test_a_group_that_kept_its_offset_is_named_too(app: Small) -> None:
     recovery, other = app.recovery, f"{app.recovery.application_id}-late"
     publish(app)
@@ -425,6 +443,7 @@ def test_a_group_that_kept_its_offset_is_named_too(app: Small) -> None:
     recovery.groups.delete(other)
 
 
+@pytest.mark.deep
 def test_a_load_that_was_killed_goes_on_behind_what_it_wrote(app: Small) -> None:
     recovery = app.recovery
     publish(app)
@@ -448,6 +467,7 @@ def test_a_load_that_was_killed_goes_on_behind_what_it_wrote(app: Small) -> None
     assert load_of(again) is not None
 
 
+@pytest.mark.deep
 def test_a_producer_that_writes_meanwhile_is_never_taken_for_the_archive(app: Small) -> None:
     recovery = app.recovery
     publish(app)
@@ -460,6 +480,7 @@ def test_a_producer_that_writes_meanwhile_is_never_taken_for_the_archive(app: Sm
     assert [row["value"] for row in rows(recovery, app.input)] == [b"only copy"]
 
 
+@pytest.mark.deep
 def test_a_copy_that_failed_keeps_nobody_from_a_savepoint_and_is_resumed_by_its_id(app: Small) -> None:
     recovery, name = app.recovery, f"{app.input.topic}-copy"
     publish(app)
@@ -477,6 +498,7 @@ def test_a_copy_that_failed_keeps_nobody_from_a_savepoint_and_is_resumed_by_its_
         recovery.cluster.delete_topics([name])
 
 
+@pytest.mark.deep
 def test_state_that_is_lost_after_a_topic_came_back_is_still_found(app: Small) -> None:
     recovery = app.recovery
     publish(app)
@@ -488,6 +510,7 @@ def test_state_that_is_lost_after_a_topic_came_back_is_still_found(app: Small) -
         publish(app)
 
 
+@pytest.mark.deep
 def test_local_state_is_wiped_only_where_it_notes_offsets_of_the_topic(bootstrap: str, tmp_path: Path) -> None:
     wiped = tmp_path / "wiped"
     program = [sys.executable, "-c", f"open({str(wiped)!r}, 'a').write('x'); print('{{\"removed\": [\"one\"], \"remaining\": []}}')"]

@@ -16,7 +16,7 @@ from tests.support.applications.counting import DoneHere, savepoint_here
 from tests.support.applications.two_sites import AtTwoSites
 from tests.support.kafka.three_brokers import ThreeBrokers
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 
 
 def between(home: str, dr: str, directory: Path) -> AtTwoSites:

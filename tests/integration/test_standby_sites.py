@@ -105,6 +105,7 @@ def two(small: Small, tmp_path: Path, own_bootstrap: str) -> Iterator[Two]:
         there.delete_topics([name for name in there.topic_names() if small.recovery.application_id in name])
 
 
+@pytest.mark.deep
 @pytest.mark.remedy("site-input", "site-partitions-added", "site-partitions-mirrored")
 def test_what_an_input_at_a_site_lacks_is_there_when_it_was_done_as_it_is_told(two: Two) -> None:
     name = two.small.input.topic
@@ -146,6 +147,7 @@ def test_what_an_input_at_a_site_lacks_is_there_when_it_was_done_as_it_is_told(t
     assert told() == []
 
 
+@pytest.mark.deep
 def test_the_monitor_says_once_a_day_what_a_standby_lacks(two: Two) -> None:
     name = two.small.input.topic
     [first] = two.standbys()
@@ -166,12 +168,14 @@ def test_the_monitor_says_once_a_day_what_a_standby_lacks(two: Two) -> None:
     assert two.found() == []
 
 
+@pytest.mark.deep
 def test_an_input_with_another_name_there_is_looked_for_by_that(two: Two) -> None:
     two.configure(topic_map={two.small.input.topic: f"mirror.{two.small.input.topic}"})
     [first] = two.standbys()
     assert first.lacks == (f"mirror.{two.small.input.topic} is not there, and the records are in no savepoint",)
 
 
+@pytest.mark.deep
 def test_a_standby_that_does_not_answer_is_told_and_slows_the_monitor_once_a_day(two: Two) -> None:
     two.servers["DR"] = NOBODY
     [first] = two.standbys()
@@ -190,6 +194,7 @@ def test_preflight_looks_at_a_site(two: Two) -> None:
     assert "has no site 'third'" in str(unknown.exception)
 
 
+@pytest.mark.deep
 def test_what_runs_at_a_fenced_site_is_stopped_as_soon_as_it_answers(two: Two) -> None:
     primary = two.opened(PRIMARY)
     primary.application.start()
@@ -225,6 +230,7 @@ def test_what_runs_at_a_fenced_site_is_stopped_as_soon_as_it_answers(two: Two) -
     assert (entry.site, entry.fences) == ("dr", ())
 
 
+@pytest.mark.deep
 def test_a_fence_without_anything_behind_it_is_a_warning_until_the_site_answers(two: Two) -> None:
     two.fenced()
     two.servers["DEFAULT"] = NOBODY
@@ -240,6 +246,7 @@ def test_a_fence_without_anything_behind_it_is_a_warning_until_the_site_answers(
     assert two.found() == ["site-fenced:primary"]
 
 
+@pytest.mark.deep
 def test_the_command_lists_sites_and_corrects_the_record(two: Two) -> None:
     two.looked()
     listed = two.run("sites", "small")
@@ -265,6 +272,7 @@ def corrected(recovery: RecoveryContext, to: str, *, lost: str = "") -> SiteEntr
     return correct(recovery, plan_correction(recovery, to, lost=lost), lost=lost, run_id="run", requested_by="me", reason="why")
 
 
+@pytest.mark.deep
 def test_the_record_is_not_corrected_while_that_could_make_two(two: Two) -> None:
     recovery = two.opened(PRIMARY)
     with pytest.raises(Refused, match="on record as belonging to the site primary already"):
@@ -288,6 +296,7 @@ def test_the_record_is_not_corrected_while_that_could_make_two(two: Two) -> None
     assert (recovery.sites.entry(), recovery.lock.holder()) == (None, None)
 
 
+@pytest.mark.deep
 def test_a_site_that_cannot_be_asked_is_left_on_a_persons_word_and_fenced(two: Two) -> None:
     two.servers["DEFAULT"] = NOBODY
     recovery = two.opened("dr")
@@ -298,5 +307,6 @@ def test_a_site_that_cannot_be_asked_is_left_on_a_persons_word_and_fenced(two: T
     assert two.looked().belongs == "dr"
 
 
+@pytest.mark.deep
 def test_the_word_of_a_person_fences_no_site_that_answers(two: Two) -> None:
     assert corrected(two.opened(PRIMARY), "dr", lost=PRIMARY).fences == ()

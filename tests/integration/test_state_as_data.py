@@ -29,8 +29,6 @@ from tests.support.applications.savepoint_steps import take
 from tests.support.applications.small import STOPPED, Small, asked, says
 from tests.support.programs.java import STREAMS, command_of
 
-pytestmark = pytest.mark.deep
-
 T0 = 1_795_219_200_000
 MINUTE = 60_000
 KINDS = {"totals": "long", "counts": "integer", "halves": "double", "documents": "json", "minutes": "long", "sessions": "long"}
@@ -143,6 +141,7 @@ def restored(recovery: RecoveryContext, savepoint: str) -> None:
     recovery.lock.release(ticket.lock)
 
 
+@pytest.mark.way("edited state")
 def test_a_running_application_answers_what_was_edited_and_goes_on_from_there(running: Running) -> None:
     running.feed(*FIRST)
     said = running.run(len(FIRST))

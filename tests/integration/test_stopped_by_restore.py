@@ -37,6 +37,7 @@ def killed(recovery: RecoveryContext, *, after_saving: bool = False) -> restore.
     return ticket
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F3")
 @pytest.mark.parametrize("after_saving", [False, True], ids=["after the stop", "after the safety savepoint"])
 def test_the_next_savepoint_brings_it_back(small: Small, caplog: pytest.LogCaptureFixture, after_saving: bool) -> None:
@@ -70,6 +71,7 @@ def test_the_next_restore_knows_what_ran(small: Small) -> None:
     assert running(small.recovery)
 
 
+@pytest.mark.deep
 def test_a_savepoint_says_so_while_it_cannot_be_brought_back(small: Small, tmp_path: Path) -> None:
     killed(small.recovery)
     broken, after = tmp_path / "instance.broken", later(small.recovery)
@@ -83,6 +85,7 @@ def test_a_savepoint_says_so_while_it_cannot_be_brought_back(small: Small, tmp_p
     assert running(small.recovery)
 
 
+@pytest.mark.deep
 def test_an_application_that_a_run_has_stopped_for_good_is_not_brought_back(small: Small) -> None:
     recovery = small.recovery
     recovery.application.stop(timeout=1)

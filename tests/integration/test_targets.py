@@ -36,6 +36,7 @@ def offsets(planned: restore.RestorePlan) -> dict[TopicPartition, tuple[int, str
     return {item.tp: (item.wanted.offset, item.wanted.metadata) for item in planned.offsets}
 
 
+@pytest.mark.deep
 def test_an_input_that_is_gone_comes_from_the_savepoint_with_its_offsets_translated(archiving: Small) -> None:
     recovery, savepoint = archiving.recovery, publish(archiving)
     recovery.cluster.delete_topics([archiving.input.topic, archiving.output.topic, archiving.changelog.topic, archiving.tail.topic])
@@ -75,6 +76,7 @@ def clone_of(small: Small, **topics: object) -> ApplicationConfig:
     )
 
 
+@pytest.mark.way("clone")
 @pytest.mark.fault("F53")
 def test_a_clone_begins_with_the_state_of_the_old_application_and_touches_nothing_of_it(small: Small, tmp_path: Path) -> None:
     old, savepoint = small.recovery, publish(small)
@@ -101,6 +103,7 @@ def test_a_clone_begins_with_the_state_of_the_old_application_and_touches_nothin
     assert old.lock.holder() is None
 
 
+@pytest.mark.deep
 def test_a_clone_without_outputs_of_its_own_is_refused(small: Small) -> None:
     savepoint = publish(small)
     careless = replace(small.recovery, config=configured(small.recovery, application={"id": f"{small.recovery.application_id}-2"}))
@@ -108,6 +111,7 @@ def test_a_clone_without_outputs_of_its_own_is_refused(small: Small) -> None:
         restore.plan(careless, asked(careless, source=small.recovery.application_id, savepoint=savepoint))
 
 
+@pytest.mark.deep
 def test_a_clone_that_exists_already_is_not_overwritten(small: Small) -> None:
     savepoint = publish(small)
     recovery = replace(small.recovery, config=clone_of(small))

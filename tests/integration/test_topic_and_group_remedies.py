@@ -45,7 +45,7 @@ from tests.support.kafka.records import write
 from tests.support.kafka.topic_settings import alter
 from tests.support.programs.kafka_tools import done
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 
 UNCLEAN, TIMES = "unclean.leader.election.enable", "message.timestamp.type"
 

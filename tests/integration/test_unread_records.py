@@ -75,6 +75,7 @@ def test_nor_do_they_keep_one_waiting(read: Small) -> None:
     assert (report.processed, report.behind, report.unread) == ({read.input: 2}, {}, {})
 
 
+@pytest.mark.deep
 def test_an_application_is_at_work_although_its_input_ends_in_aborted_records(bootstrap: str, tmp_path: Path) -> None:
     with small_application(bootstrap, tmp_path, programs={"status": says(RUNNING)}) as small:
         recovery = at_work(small.recovery)
@@ -114,6 +115,7 @@ def test_a_transaction_that_is_not_decided_may_hold_records(read: Small) -> None
         assert left() == {}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("committed", "gone"), [(None, 0), (4, 16)])
 def test_everything_tells_the_same_lag_of_one_partition(bootstrap: str, tmp_path: Path, committed: int | None, gone: int) -> None:
     """A log that begins at 20, has 10 decided records, and 4 in an open transaction."""

@@ -57,6 +57,7 @@ def upgraded(both: Both) -> tuple[savepoints.Ticket, savepoints.CutSummary]:
     return ticket, cut
 
 
+@pytest.mark.way("upgrade", "retirement")
 def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both) -> None:
     old, real = both.old, both.small.output.topic
     old.application.start()
@@ -91,6 +92,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
 
 
+@pytest.mark.deep
 def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_application_back(both: Both) -> None:
     old = both.old
     old.application.start()
@@ -114,6 +116,7 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
         assert clone.config.topics.outputs == (both.own,)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F3")
 def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_savepoint(both: Both) -> None:
     old, broken = both.old, both.directory / "old" / "broken"
@@ -129,6 +132,7 @@ def test_an_old_application_that_does_not_come_back_is_on_record_for_the_next_sa
     assert both.started_with("old") == ""
 
 
+@pytest.mark.deep
 def test_from_the_command_line_it_is_tried_again_and_does_not_hide_what_failed(both: Both) -> None:
     old, broken, told = both.old, both.directory / "old" / "broken", list[str]()
     old.application.start()

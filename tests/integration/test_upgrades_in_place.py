@@ -88,6 +88,7 @@ def is_whole(app: Counting) -> bool:
     )
 
 
+@pytest.mark.deep
 def test_a_new_version_goes_on_with_the_state_and_can_be_taken_back_later(app: Counting) -> None:
     at_work(app, "aab")
     app.deploys("adds")
@@ -122,6 +123,7 @@ def test_a_new_version_goes_on_with_the_state_and_can_be_taken_back_later(app: C
     assert f"{app.id}-more-changelog" not in app.topics()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("version", "why"), [("dies", "instances ended: one gone"), ("sleeps", "nothing was")])
 def test_a_version_that_fails_is_taken_back_and_nothing_is_lost(app: Counting, version: str, why: str) -> None:
     at_work(app, "aab")
@@ -136,6 +138,7 @@ def test_a_version_that_fails_is_taken_back_and_nothing_is_lost(app: Counting, v
     assert app.state() == {"a": 3, "b": 2}
 
 
+@pytest.mark.deep
 def test_a_version_that_is_too_far_behind_is_taken_back(app: Counting) -> None:
     at_work(app, "aab")
     app.deploys("same", max_lag=2, watch="PT1S")
@@ -156,6 +159,7 @@ def test_a_version_that_is_too_far_behind_is_taken_back(app: Counting) -> None:
     assert is_whole(app)
 
 
+@pytest.mark.way("upgrade in place")
 def test_where_only_the_deployment_fails_the_old_version_goes_on_as_it_was(app: Counting) -> None:
     at_work(app, "aab")
     before = app.end(app.changelog)
@@ -167,6 +171,7 @@ def test_where_only_the_deployment_fails_the_old_version_goes_on_as_it_was(app: 
     assert app.end(app.changelog) == before
 
 
+@pytest.mark.deep
 def test_what_would_lose_state_is_refused_before_anything_happens(app: Counting) -> None:
     at_work(app, "aab")
     renamed = same(app, "sums")
@@ -188,6 +193,7 @@ def test_what_would_lose_state_is_refused_before_anything_happens(app: Counting)
     assert (app.deployments, app.running) == ([], True)
 
 
+@pytest.mark.deep
 def test_a_savepoint_in_between_changes_no_plan_and_another_description_does(app: Counting) -> None:
     at_work(app, "aab")
     with app.recovery() as recovery:
@@ -215,6 +221,7 @@ def back(app: Counting, ticket: restore.RestoreTicket, **more: Any) -> restore.U
 CHECKED = 5
 
 
+@pytest.mark.deep
 def test_the_end_of_a_dead_upgrade_starts_nothing_on_what_another_restore_has_left_half_loaded(app: Counting) -> None:
     at_work(app, "aab")
     with app.recovery() as recovery:
@@ -229,6 +236,7 @@ def test_the_end_of_a_dead_upgrade_starts_nothing_on_what_another_restore_has_le
     assert is_whole(app)
 
 
+@pytest.mark.deep
 def test_an_old_version_whose_offsets_are_gone_is_not_started_but_restored(app: Counting) -> None:
     at_work(app, "aab")
     with app.recovery() as recovery:
@@ -240,6 +248,7 @@ def test_an_old_version_whose_offsets_are_gone_is_not_started_but_restored(app: 
     assert app.state() == {"a": 2, "b": 1}
 
 
+@pytest.mark.deep
 def test_a_deployment_that_fails_after_it_has_started_something_is_taken_back_by_a_restore(app: Counting) -> None:
     at_work(app, "aab")
     app.stop()
@@ -265,6 +274,7 @@ sys.exit("a loop of crashes")
     assert app.state() == {"a": 3, "b": 2}
 
 
+@pytest.mark.deep
 def test_an_undo_deploys_what_ran_on_that_state_or_nothing(app: Counting) -> None:
     at_work(app, "aab")
     app.deploys("adds")
@@ -289,6 +299,7 @@ def test_an_undo_deploys_what_ran_on_that_state_or_nothing(app: Counting) -> Non
             restore.plan(recovery, undo)
 
 
+@pytest.mark.deep
 def test_a_version_that_is_not_the_one_that_was_described_is_stopped_and_told(app: Counting) -> None:
     at_work(app, "aab")
     app.deploys("adds")
@@ -308,6 +319,7 @@ def test_a_version_that_is_not_the_one_that_was_described_is_stopped_and_told(ap
     assert is_whole(app)
 
 
+@pytest.mark.deep
 def test_a_version_that_was_watched_is_not_taken_back_when_only_its_report_is_not_written(app: Counting) -> None:
     at_work(app, "aab")
     app.deploys("same", watch="PT1S")
@@ -326,6 +338,7 @@ def test_a_version_that_was_watched_is_not_taken_back_when_only_its_report_is_no
     assert is_whole(app)
 
 
+@pytest.mark.deep
 def test_a_run_that_has_the_lock_is_waited_for_before_a_version_is_taken_back(app: Counting) -> None:
     at_work(app, "aab")
     app.deploys("dies")
@@ -345,6 +358,7 @@ def test_a_run_that_has_the_lock_is_waited_for_before_a_version_is_taken_back(ap
     assert is_whole(app)
 
 
+@pytest.mark.deep
 def test_what_runs_at_certain_hours_is_not_upgraded_in_place(app: Counting) -> None:
     at_work(app, "aab")
     app.configure(run={"schedule": "0 2 * * *", "until": "ends"})

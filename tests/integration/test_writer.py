@@ -31,6 +31,7 @@ def test_any_timestamp_is_written_in_any_shape_of_record(connection, tp, stamp):
     assert rows_in(read(connection, tp, 0, 6)) == rows
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F30")
 def test_two_clients_that_take_turns_keep_the_order_over_many_batches(connection):
     with topic(connection, max_message_bytes="20000") as name:
@@ -46,6 +47,7 @@ def test_two_clients_that_take_turns_keep_the_order_over_many_batches(connection
         assert rows_in(read(connection, tp, 0, len(rows))) == rows
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F30")
 def test_a_record_without_a_time_is_small_enough_once_compressed(connection, tp):
     rows = [(0, None, b"x" * 5_000_000, None), (0, None, b"y", None)]
@@ -53,6 +55,7 @@ def test_a_record_without_a_time_is_small_enough_once_compressed(connection, tp)
     assert rows_in(read(connection, tp, 0, 2)) == rows
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F30")
 def test_a_broker_that_refuses_a_time_of_zero_is_named_and_nothing_behind_it_is_written(connection, tp):
     with KafkaCluster(connection) as cluster:
@@ -64,6 +67,7 @@ def test_a_broker_that_refuses_a_time_of_zero_is_named_and_nothing_behind_it_is_
     assert end_of(connection, tp) == 1
 
 
+@pytest.mark.deep
 def test_the_first_error_stops_the_writer_and_nothing_behind_it_is_written(connection):
     rows = [(1, None, b"v", None)] * 100 + [(1, None, os.urandom(2_000_000), None)] + [(1, None, b"after", None)] * 50_000
     with topic(connection, max_message_bytes="3000000") as name, KafkaCluster(connection) as cluster:
@@ -97,12 +101,14 @@ def test_a_record_that_the_topic_does_not_take_is_refused_before_its_batch_is_se
         assert end_of(connection, tp) == 0
 
 
+@pytest.mark.deep
 def test_a_record_that_is_small_enough_once_compressed_is_written(connection, tp):
     rows = [(1, None, b"x" * 5_000_000, None)]
     write(connection, tp, rows)
     assert rows_in(read(connection, tp, 0, 1)) == rows
 
 
+@pytest.mark.deep
 def test_large_records_are_written_where_the_topic_takes_them(connection):
     with topic(connection, max_message_bytes="6000000") as name:
         tp = TopicPartition(name, 0)
@@ -111,6 +117,7 @@ def test_large_records_are_written_where_the_topic_takes_them(connection):
         assert [row[2] for row in rows_in(read(connection, tp, 0, 3))] == [value] * 3
 
 
+@pytest.mark.deep
 def test_small_limits_do_not_make_batches_too_large(connection):
     with topic(connection, max_message_bytes="2000") as name:
         tp = TopicPartition(name, 0)
@@ -146,6 +153,7 @@ def test_nothing_written_is_nothing_claimed(connection, tp):
         assert writer.finish() == Written(rows=0, first=None, last=None)
 
 
+@pytest.mark.deep
 def test_topics_of_one_limit_share_a_producer_until_a_writer_fails(connection):
     rows = [(1, b"k", b"v", None)]
     with topic(connection) as first, topic(connection) as second, topic(connection, max_message_bytes="2000") as small:

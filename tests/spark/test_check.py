@@ -20,6 +20,7 @@ IDS = (FIRST, SECOND)
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.way("check")
 @pytest.mark.fault("F10")
 @pytest.mark.parametrize(("name", "damaged"), [("good", 0), ("flipped-bit", 1), ("wrong-row-count", 1), ("missing-segment", 1)])
 def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path, name, damaged):

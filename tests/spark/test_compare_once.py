@@ -47,6 +47,7 @@ def test_what_is_equal_is_proven_by_the_load_alone(case):
     assert [(one.proof, one.rows, one.keys_compared) for one in both.partitions] == [(Proof.KEYS, ROWS, KEYS)] * PARTITIONS
 
 
+@pytest.mark.deep
 def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys_listed(spark, case):
     ticket, recovery = case.created(), case.recovery
     topic, [tp, other] = case.app.changelog, case.app.logs
@@ -85,6 +86,7 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         restore.prepare(recovery, ticket)
 
 
+@pytest.mark.deep
 def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):
     ticket, recovery, tp = case.created(), case.recovery, case.app.logs[0]
     case.load(ticket)

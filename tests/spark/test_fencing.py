@@ -79,6 +79,7 @@ def test_it_ends_when_the_lock_is_taken(repository, started, lock, tmp_path):
         read_outcome(repository, read_receipt(tmp_path / "receipt.json"), RESULT, dict)
 
 
+@pytest.mark.deep
 def test_who_leaves_the_block_is_not_ended_afterwards(repository, lock):
     from spark_jobs.fencing import fenced
 
@@ -95,6 +96,7 @@ def test_who_leaves_the_block_is_not_ended_afterwards(repository, lock):
     assert [type(error) for error in ended] == [LockLost], "what is told behind the block would be overtaken"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("held", [True, False])
 def test_it_works_on_while_the_lock_is_held_or_there_is_none(repository, started, lock, held, tmp_path):
     ticket = lock.acquire("restore 1", lease_seconds=1, purpose="restore")

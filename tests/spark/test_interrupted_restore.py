@@ -41,6 +41,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 SAVED = (10, "AgAAAYvP4/gA")
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F3")
 def test_a_load_goes_on_behind_what_is_there(case):
     ticket = case.created()
@@ -67,6 +68,7 @@ def changed(rows):
     }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "how",
     [
@@ -96,6 +98,7 @@ def test_a_beginning_that_differs_is_never_continued_but_begun_again(case, how):
     assert case.app.contents() == case.truth
 
 
+@pytest.mark.deep
 def test_more_than_belongs_there_or_a_log_that_does_not_begin_at_0_is_begun_again_at_once(case):
     ticket = case.created()
     first, _ = case.app.logs
@@ -106,6 +109,7 @@ def test_more_than_belongs_there_or_a_log_that_does_not_begin_at_0_is_begun_agai
     assert case.app.contents() == case.truth
 
 
+@pytest.mark.deep
 def test_a_log_whose_beginning_is_gone_is_begun_again(case):
     ticket = case.created()
     tp = case.app.logs[1]
@@ -118,6 +122,7 @@ def test_a_log_whose_beginning_is_gone_is_begun_again(case):
     assert case.app.contents() == case.truth
 
 
+@pytest.mark.deep
 def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_records_are_refused(case):
     ticket = case.created()
     cluster, name = case.recovery.cluster, case.app.changelog
@@ -137,6 +142,7 @@ def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_reco
     assert end_of(case.recovery.connection, case.app.logs[0]) == 1
 
 
+@pytest.mark.deep
 def test_nothing_is_planned_while_somebody_still_writes(case):
     ticket = case.created()
     tp, stop = case.app.logs[0], threading.Event()
@@ -158,6 +164,7 @@ def test_nothing_is_planned_while_somebody_still_writes(case):
     assert load_progress(case.recovery, rows, still_seconds=0.5, patience=30)[tp].start == 0
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F4")
 def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
     ticket = case.created()
@@ -175,6 +182,7 @@ def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
     assert case.app.contents() == case.truth
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("claimed", [None, pytest.param(ROWS - 1, marks=pytest.mark.deep)])
 def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refused(case, claimed):
     ticket = case.created()
@@ -199,6 +207,7 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
     assert (caught.value.facts["partition"], caught.value.facts["expected"], caught.value.facts["written"]) == (1, ROWS, claimed or 0)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F42")
 def test_a_member_of_the_group_stops_the_load_and_the_offsets_by_name(case):
     ticket = case.created()
@@ -256,6 +265,7 @@ AFTER = [phase for phase in Phase if Phase.DESTROYING.rank <= phase.rank <= Phas
 EACH_TIME = (Phase.DESTROYING, Phase.LOADED, Phase.OFFSETS_SET, Phase.STARTED)
 
 
+@pytest.mark.way("resume")
 @pytest.mark.fault("F3")
 @pytest.mark.parametrize(
     "phase",
@@ -282,6 +292,7 @@ def test_a_restore_goes_on_from_every_phase_it_can_have_died_in(case, phase):
     assert case.recovery.lock.holder() is None
 
 
+@pytest.mark.deep
 def test_only_the_newest_restore_that_destroyed_something_can_be_resumed(case):
     with pytest.raises(NotFound, match="there is no restore"):
         restore.resume(case.recovery, "20260101T000000Z-0123456789", run_id="r", approved_hash="", take_over=True)
@@ -317,6 +328,7 @@ def test_a_savepoint_is_refused_during_a_restore_and_after_one_that_broke_off(ca
 
 
 # Four seconds each time, half a minute in the long run.
+@pytest.mark.deep
 @pytest.mark.parametrize("rate", [250, pytest.param(33, marks=pytest.mark.deep)])
 def test_a_load_keeps_to_its_throttle(case, rate):
     config = case.recovery.config

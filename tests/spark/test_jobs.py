@@ -55,6 +55,7 @@ def temporary_files():
     return {path.name for path in Path(tempfile.gettempdir()).glob("streams-recovery-*")}
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F28", "F29")
 def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, topics):
     before = temporary_files()
@@ -81,6 +82,7 @@ def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, 
     assert temporary_files() == before
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("by", "taken"), [(CutBy.TIMESTAMP, [0, 2, 4, 5]), (CutBy.POSITION, [0])])
 def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_and_compared(spark, access, connection, topics, by, taken):
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
@@ -198,6 +200,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.deep
 def test_verification_sees_every_kind_of_damage(spark, access, connection, topics):
     source = TopicPartition(topics(), 0)
     write(connection, source, BASE)
@@ -220,6 +223,7 @@ def test_verification_sees_every_kind_of_damage(spark, access, connection, topic
     assert all(store.keys_compared == 5 for store in result.keys)
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F10")
 @pytest.mark.parametrize("position", ["first", "middle", "last"])
 def test_one_flipped_bit_stops_the_load_before_a_row_is_sent(spark, access, connection, topics, position):
@@ -250,6 +254,7 @@ def test_a_torn_file_is_damaged(spark, access, connection, topics):
         restore(spark, access, (target, 0, (copied.copied.file,)))
 
 
+@pytest.mark.deep
 def test_a_target_that_somebody_wrote_to_is_refused(spark, access, connection, topics):
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
     write(connection, source, BASE)

@@ -79,6 +79,7 @@ def told(found):
     return [(one.key, one.what, one.here, one.there) for one in found.differing]
 
 
+@pytest.mark.way("comparison of outputs")
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_each_kind_of_difference_is_found_with_its_key_and_its_window(both):
@@ -116,6 +117,7 @@ def test_each_kind_of_difference_is_found_with_its_key_and_its_window(both):
     assert (closed.counts, closed.differing) == (expected, ())
 
 
+@pytest.mark.deep
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_equal_outputs_are_equal_in_whatever_order_keys_come_and_empty_ones_compare_nothing(both):
@@ -129,6 +131,7 @@ def test_equal_outputs_are_equal_in_whatever_order_keys_come_and_empty_ones_comp
         assert (found.counts, found.differing) == (KeyCounts(equal=2, records_here=4, records_there=4), ())
 
 
+@pytest.mark.way("comparison of outputs")
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_records_without_a_key_are_compared_by_their_number(both):
@@ -143,6 +146,7 @@ def test_records_without_a_key_are_compared_by_their_number(both):
         assert {(one.key, one.partition) for one in found.differing} == {("null", None)}
 
 
+@pytest.mark.deep
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_numbers_within_a_tolerance_and_fields_to_ignore(both):
@@ -159,6 +163,7 @@ def test_numbers_within_a_tolerance_and_fields_to_ignore(both):
         assert both.compare(way).counts.equal == 0
 
 
+@pytest.mark.deep
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_results_that_came_meanwhile_are_in_flux_and_no_difference(both):
@@ -187,6 +192,7 @@ def test_of_an_interval_only_its_own_results_count_and_later_ones_of_a_table_say
     )
 
 
+@pytest.mark.deep
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_key_in_another_partition_is_another_place_unless_the_numbers_of_partitions_differ(spark, access, connection, topics):

@@ -38,6 +38,7 @@ def told(value):
     return [told(one) for one in value] if isinstance(value, list) else value
 
 
+@pytest.mark.deep
 def test_plain_spark_reads_every_row_and_shows_the_state(tmp_path: Path) -> None:
     write_savepoints(tmp_path)
     page = "docs/format.md"

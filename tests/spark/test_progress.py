@@ -48,6 +48,7 @@ def test_tasks_that_ended_and_tasks_that_run_are_seen_by_the_driver(spark, acces
     assert all((one.seconds_left is None or one.seconds_left > 0) and one.percent < 100 for one in seen)
 
 
+@pytest.mark.deep
 def test_a_submitted_job_tells_whoever_submitted_it_and_stores_it_for_pages(spark, access, connection, location, tmp_path):
     repository, seen, rows = Repository(location), [], 4_000
     with topic(connection, 1) as source, topic(connection, 1) as target:

@@ -33,6 +33,7 @@ def test_only_whole_logs_are_read_back_and_what_is_missing_goes_behind_the_first
     assert (whole.partitions[0].digest, whole.read[0].digest, whole.read[0].rows) == (digest_of(BASE), digest_of(BASE), 5)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("present", [0, 3, 5])
 def test_both_digests_have_every_row_with_its_headers_in_whatever_order_partitions_are_loaded(spark, access, connection, topics, present):
     source, small, name = TopicPartition(topics(), 0), TopicPartition(topics(), 0), topics(partitions=2)
@@ -117,6 +118,7 @@ def test_an_error_of_a_follower_ends_the_leader_and_is_told(spark, tmp_path):
     assert run_tasks(spark.sparkContext, items(2), lambda item: item, RangeLost) == items(2), "the slots are free again"
 
 
+@pytest.mark.deep
 def test_an_error_of_the_leader_ends_its_followers_and_is_told(spark, tmp_path):
     def write(number):
         if number == 0:

@@ -149,6 +149,7 @@ def disturbed(place, kill, moment):
     sys.stdout.write(f"{kill.__name__} at {moment:.0%} ({seen} of {total} records): {'resumed' if resumed else 'went on'}; {again}\n")
 
 
+@pytest.mark.way("resume")
 @pytest.mark.fault("F3", "F5")
 @pytest.mark.parametrize(
     "kill",

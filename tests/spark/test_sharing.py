@@ -81,6 +81,7 @@ def test_an_error_of_opening_is_told_too(spark):
         spread_sharing(spark.sparkContext, items(2), opened, RangeLost, None)
 
 
+@pytest.mark.deep
 def test_a_worker_that_copies_and_loads_never_imports_pandas_and_could(spark, access, connection, topics):
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
     write(connection, source, SHAPES)
@@ -94,6 +95,7 @@ def test_a_worker_that_copies_and_loads_never_imports_pandas_and_could(spark, ac
     assert [(found.start, found.end) for found in run_tasks(spark.sparkContext, items(4), imported, RangeLost)] == [(0, 1)] * 4
 
 
+@pytest.mark.deep
 def test_many_partitions_of_few_records_are_copied_each_as_it_is(spark, access, connection):
     counts = [number % 4 for number in range(40)]
     with ExitStack() as stack:

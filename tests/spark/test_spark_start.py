@@ -40,6 +40,7 @@ def test_half_an_archive_and_a_changed_one_are_made_again(tmp_path: Path) -> Non
     assert usable(spark_start.program(home), archive)
 
 
+@pytest.mark.deep
 def test_driver_and_worker_import_the_installed_pyspark_which_has_bytecode(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(

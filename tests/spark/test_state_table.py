@@ -61,6 +61,7 @@ def plain(rows):
     return sorted(found)
 
 
+@pytest.mark.deep
 def test_every_kind_of_store_is_the_same_table(spark, shop):
     # The versions of a key end where a deletion is, whether it is shown or not.
     for store, deleted in (
@@ -76,12 +77,14 @@ def test_every_kind_of_store_is_the_same_table(spark, shop):
         assert made.columns == schema_of(state.open_side(shop, store, SECOND).form).names
 
 
+@pytest.mark.way("table of state")
 def test_spark_sql_asks_it(spark, shop):
     state_table(spark, spec_of(shop, "totals"), access_of(shop)).createOrReplaceTempView("totals")
     found = spark.sql("SELECT key, get_json_object(value, '$.count') AS n FROM totals WHERE key LIKE 'a%'").collect()
     assert [tuple(row) for row in found] == [("alice", "100")]
 
 
+@pytest.mark.way("table of state")
 def test_a_directory_is_written_once(spark, shop, tmp_path):
     directory = (tmp_path / "out").as_uri()
     spec = spec_of(shop, "minutes", directory=directory)
@@ -91,6 +94,7 @@ def test_a_directory_is_written_once(spark, shop, tmp_path):
         export_table(spark, spec, access_of(shop))
 
 
+@pytest.mark.deep
 def test_a_damaged_segment_ends_it(spark, shop, tmp_path):
     path = next((tmp_path / "repository" / "shop" / "segments" / "shop-totals-changelog").rglob("*hour1.parquet"))
     data = bytearray(path.read_bytes())
@@ -124,6 +128,7 @@ def compare(spark, archived, loaded, topics=("t",)):
     )
 
 
+@pytest.mark.deep
 def test_the_latest_row_counts_whatever_the_offsets_and_the_order_of_rows(spark):
     archived = [row(90, b"k", b"new"), row(7, b"k", b"old"), row(8, b"other", b"v")]
     loaded = [row(0, b"other", b"v"), row(1, b"k", b"new")]
@@ -136,6 +141,7 @@ def test_deleted_keys_are_no_state_and_neither_are_rows_without_a_key(spark):
     assert compare(spark, archived, loaded)[0] == KeysVerified(tp=TopicPartition("t", 0), keys_compared=1, keys_different=0, examples=())
 
 
+@pytest.mark.way("comparison")
 @pytest.mark.parametrize(
     "loaded",
     [

@@ -112,6 +112,7 @@ def everything(side, source):
     return {**{name: side.plain(result) for name, result in found.items()}, "failure": side.plain(noted)}, str(refused.value)
 
 
+@pytest.mark.deep
 def test_both_submitters_leave_equal_results_rows_and_failures(repository, connection, in_session, tmp_path):
     with topic(connection) as source, topic(connection) as here, topic(connection) as there:
         write(connection, TopicPartition(source, 0), ROWS)
@@ -144,6 +145,7 @@ def ahead(repository, connection, directory):
         yield Side(begun, repository, connection, "none")
 
 
+@pytest.mark.deep
 def test_spark_that_was_started_ahead_does_the_first_job_and_the_next_is_submitted(repository, connection, tmp_path, begun):
     with ahead(repository, connection, tmp_path) as side:
         assert side.run("verify", NOTHING).partitions == ()
@@ -152,6 +154,7 @@ def test_spark_that_was_started_ahead_does_the_first_job_and_the_next_is_submitt
         assert len(begun) == 2
 
 
+@pytest.mark.deep
 def test_spark_that_waits_makes_room_for_a_job_of_another_name(repository, connection, tmp_path, begun):
     with ahead(repository, connection, tmp_path) as side:
         assert side.run("backup", BackupSpec(application_id="app", ranges=(), compression_level=3)).ranges == ()
@@ -160,6 +163,7 @@ def test_spark_that_waits_makes_room_for_a_job_of_another_name(repository, conne
     assert len(begun) == 3
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("dies", [False, True])
 def test_spark_that_gets_no_job_ends_and_one_that_died_is_started_again(repository, connection, tmp_path, begun, dies):
     with ahead(repository, connection, tmp_path) as side:

@@ -48,6 +48,7 @@ def listening(play: Play) -> Iterator[Listening]:
         yield found
 
 
+@pytest.mark.way("restore", "savepoint")
 def test_an_application_is_saved_lost_and_restored(play: Play, listening: Listening) -> None:
     play_through(SHORT, play)
     only_on_loopback(play, listening)

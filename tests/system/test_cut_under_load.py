@@ -110,6 +110,7 @@ def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(
     judged(under_load, QuiesceMode.LIVE, moments, patience=(1, 1_000))
 
 
+@pytest.mark.deep
 @guarantees(EXACTLY_ONCE)
 def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_after_all(under_load: Stage) -> None:
     transactional = under_load.stack.guarantee == "exactly_once_v2"
@@ -122,6 +123,7 @@ def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_
     assert under_load.await_running() == before
 
 
+@pytest.mark.deep
 @guarantees(AT_LEAST_ONCE)
 def test_a_live_savepoint_that_must_be_exact_and_is_not_is_refused(under_load: Stage) -> None:
     """Nothing proves a live cut under at-least-once. Under exactly-once a transaction is open at each look, whose end is written after the cut's."""
@@ -178,6 +180,7 @@ def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
     assert any("order-totals" in found for found in problems(recovery, changed(draft, "orders", later))), "offsets read after the ends"
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F47")
 @guarantees()
 def test_the_oracle_sees_ends_that_nobody_waited_for(under_load: Stage) -> None:

@@ -63,6 +63,7 @@ def lost(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Lost(found, pod_killer(cluster))
 
 
+@pytest.mark.way("restore")
 @pytest.mark.fault("F50")
 def test_what_was_saved_comes_back_and_the_rest_is_measured(lost: Lost) -> None:
     on = lost.on

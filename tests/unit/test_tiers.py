@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 
 from tests.support.project import PROJECT
 from tests.support.story import play_through
-from tests.support.tiers import SECONDS, group_of, in_tier, longest_first, parse_shard, shards, unit_of
+from tests.support.tiers import DEEP, SECONDS, group_of, in_tier, longest_first, parse_shard, shards, unit_of
 
-SLICE = float(re.findall(r"^SLICE_SECONDS := (\d+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)[0])
+SLICE, TEST, PROCESSES = (
+    float(re.findall(rf"^{name} := (\d+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)[0])
+    for name in ("SLICE_SECONDS", "TEST_SECONDS", "TEST_PROCESSES")
+)
+# What all processes need to find the tests, and the last one to end behind the others.
+AROUND = 90.0
+# New files wait for the next whole run.
+UNKNOWN = 40
 GROUPS = st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0.0, 3_000.0), max_size=40)
 
 
@@ -83,7 +90,7 @@ def test_a_story_stops_at_the_step_that_fails_and_names_it() -> None:
 
 def test_no_slice_takes_longer_than_it_may() -> None:
     """Two processes, the longest unit first, by what each took."""
-    deep = {name.removesuffix(" (deep)"): took for name, took in json.loads(SECONDS.read_text()).items() if name.endswith(" (deep)")}
+    deep = {name.removesuffix(DEEP): took for name, took in json.loads(SECONDS.read_text()).items() if name.endswith(DEEP)}
     parts = parse_shard((PROJECT / ".ci" / "slice").read_text().strip())[1]
     for part in shards({unit: took for unit, took in deep.items() if took <= SLICE}, parts):
         busy = [0.0, 0.0]
@@ -92,6 +99,13 @@ def test_no_slice_takes_longer_than_it_may() -> None:
         assert max(busy) <= SLICE, part
 
 
-def test_what_took_how_long_is_known_of_tests_that_are_there() -> None:
-    units = {name.removesuffix(" (deep)").partition("::")[0] for name in json.loads(SECONDS.read_text())}
-    assert [unit for unit in units if not (PROJECT / "tests" / unit).exists()] == []
+def test_make_test_takes_no_longer_than_it_may() -> None:
+    """By what each unit took on an idle machine. What is too much belongs to the deep tier: see the rule in docs/testing.md."""
+    took = sum(seconds for name, seconds in json.loads(SECONDS.read_text()).items() if not name.endswith(DEEP))
+    assert took / PROCESSES + AROUND <= TEST, f"{took / PROCESSES / 60 + AROUND / 60:.1f} minutes"
+
+
+def test_what_took_how_long_is_known_of_nearly_all_files() -> None:
+    known = {name.removesuffix(DEEP).partition("::")[0] for name in json.loads(SECONDS.read_text())}
+    files = {str(path.relative_to(PROJECT / "tests")) for path in (PROJECT / "tests").rglob("test_*.py")}
+    assert len(files - known) <= UNKNOWN, f"run make test, then make seconds: {sorted(files - known)}"

@@ -12,6 +12,8 @@ from tests.support.kubernetes.pod_rig import PodRig, running_cluster
 
 # Pods are in tests of their own where they have no supervisor, no environment of one start and no directory of ours. It takes Go to build what runs them.
 PODS = pytest.param("kubernetes", marks=pytest.mark.deep)
+# Each call of the stand-in for the docker client is two processes: what is the same for all kinds is told by the quicker ones in each run.
+DOCKER = pytest.param("docker", marks=pytest.mark.deep)
 HERE = tuple(kind for kind in KINDS if kind != "kubernetes")
 
 
@@ -41,14 +43,14 @@ def rig(request, tmp_path):
         yield make
 
 
-@pytest.fixture(params=[*HERE, "docker"])
+@pytest.fixture(params=[*HERE, DOCKER])
 def directory_rig(request, tmp_path):
     """Those whose state is in directories that this sees."""
     with rigs(request.param, tmp_path) as make:
         yield make
 
 
-@pytest.fixture(params=[*HERE, "docker", PODS])
+@pytest.fixture(params=[*HERE, DOCKER, PODS])
 def any_rig(request, tmp_path):
     with rigs(request.param, tmp_path, request) as make:
         yield make

@@ -50,6 +50,7 @@ def test_exit_statuses_of_commands(status, kind):
         )
 
 
+@pytest.mark.deep
 def test_what_a_command_prints_is_read_up_to_a_limit():
     from streams_recovery.application.command import run_program
 
@@ -68,6 +69,7 @@ def test_what_a_command_prints_is_read_up_to_a_limit():
     tracemalloc.stop()
 
 
+@pytest.mark.deep
 def test_a_store_too_large_for_an_answer_is_that_and_no_failure_of_the_application(docker, monkeypatch):
     from streams_recovery.application import http_control
 
@@ -79,6 +81,7 @@ def test_a_store_too_large_for_an_answer_is_that_and_no_failure_of_the_applicati
         http_control.store(one.urls[0], "/state/{store}", "totals")
 
 
+@pytest.mark.deep
 def test_without_an_engine_instances_are_held_and_asked_but_not_stopped(docker):
     one = docker(per_instance=[{"STORE": '{"a": 1}'}])
     started(one)

@@ -26,6 +26,7 @@ def test_pause_and_resume(any_rig):
     assert [s.streams_state for s in application.status()] == ["RUNNING", "RUNNING"]
 
 
+@pytest.mark.deep
 def test_an_application_that_asks_for_a_token_gets_it(any_rig, tmp_path):
     token = tmp_path / "token"
     token.write_text("canary-7d1f\n")
@@ -38,6 +39,7 @@ def test_an_application_that_asks_for_a_token_gets_it(any_rig, tmp_path):
     assert application.stop(timeout=10).clean
 
 
+@pytest.mark.deep
 def test_an_application_that_asks_for_another_token_is_not_paused_and_says_so(any_rig, tmp_path):
     token = tmp_path / "token"
     token.write_text("canary-7d1f")
@@ -52,6 +54,7 @@ def test_an_application_that_asks_for_another_token_is_not_paused_and_says_so(an
     assert application.stop(timeout=10).gone
 
 
+@pytest.mark.deep
 def test_each_instance_reports_how_often_it_commits_if_it_likes(any_rig):
     application = started(any_rig(per_instance=[{"COMMIT_INTERVAL_MS": "1234"}, {}]))
     assert [status.commit_interval_ms for status in application.status()] == [1234, None]
@@ -65,6 +68,7 @@ def test_a_pause_that_does_not_hold_everywhere_is_an_error(rig):
     application.resume()
 
 
+@pytest.mark.deep
 def test_an_instance_that_is_gone_is_not_paused(rig):
     one = rig()
     application = started(one)
@@ -77,6 +81,7 @@ def test_an_instance_that_is_gone_is_not_paused(rig):
         application.pause()
 
 
+@pytest.mark.deep
 def test_without_a_way_to_pause_it_is_refused(rig):
     one = rig(control={"pause": None, "resume": None, "query": None})
     application = started(one)
@@ -88,6 +93,7 @@ def test_without_a_way_to_pause_it_is_refused(rig):
         application.query("totals")
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F45")
 def test_wipe_refuses_while_anything_runs(any_rig):
     one = any_rig()
@@ -113,6 +119,7 @@ def test_wipe_removes_the_application_and_nothing_else(directory_rig):
     assert application.wipe_state().removed == ()
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F107")
 def test_state_that_was_made_after_the_wipe_is_proven_young(any_rig):
     one = any_rig()
@@ -126,6 +133,7 @@ def test_state_that_was_made_after_the_wipe_is_proven_young(any_rig):
     assert (len(found.fresh), found.stale, found.unseen) == (2, (), ())
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F107")
 def test_state_that_comes_back_behind_the_wipe_is_seen_before_a_start_and_after_it(directory_rig):
     one = directory_rig()
@@ -161,6 +169,7 @@ def test_a_program_whose_state_is_elsewhere_than_configured_is_seen_by_its_open_
     assert str(real / APPLICATION_ID) in found.stale[0]
 
 
+@pytest.mark.deep
 def test_wipe_does_not_follow_links(rig):
     one = rig()
     application = one.open()

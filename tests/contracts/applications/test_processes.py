@@ -123,6 +123,7 @@ def test_sigterm_may_be_blocked_or_ignored_by_the_caller(local):
     assert application.stop(timeout=10).clean
 
 
+@pytest.mark.deep
 def test_a_hanging_instance_costs_its_time_out_once(local):
     one = local()
     application = started(one)

@@ -21,17 +21,20 @@ def test_query_merges_instances(any_rig):
     assert started(one).query("totals") == {"a": 1, "": None, "b": {"x": 2}}
 
 
+@pytest.mark.deep
 def test_query_waits_for_a_rebalance(rig):
     one = rig(environment={"BUSY": "3"}, per_instance=[{"STORE": '{"a": 1}'}])
     assert started(one).query("totals") == {"a": 1}
 
 
+@pytest.mark.deep
 def test_a_rebalance_that_does_not_end_is_not_an_answer(rig):
     one = rig(environment={"BUSY": "10000"}, start_timeout=1)
     with pytest.raises(ApplicationNotReady, match="503"):
         started(one).query("totals")
 
 
+@pytest.mark.deep
 def test_two_instances_that_contradict_each_other_are_damaged(rig):
     one = rig(start_timeout=1, per_instance=[{"STORE": '{"k": 1}'}, {"STORE": '{"k": 2}'}])
     with pytest.raises(PermanentError, match="different values"):
@@ -49,6 +52,7 @@ def test_a_key_that_is_there_twice_is_damaged(local):
         application.query("no-such-store")
 
 
+@pytest.mark.deep
 def test_no_running_instance_answers_nothing_rather_than_an_empty_store(rig):
     one = rig(start_timeout=1)
     with pytest.raises(ApplicationNotReady, match="no instance is running"):
@@ -69,6 +73,7 @@ def test_each_key_is_asked_of_the_instance_that_has_it(any_rig):
     assert answers[0].instance == answers[3].instance
 
 
+@pytest.mark.deep
 def test_a_key_that_is_nowhere_and_a_store_that_is_none_are_told_apart(directory_rig):
     application = started(directory_rig(per_instance=[{"STORE": "{}"}, {"STORE": "{}"}]))
     assert asked(application, "a") == (KeyAnswer(instance="one", found=False),)
@@ -76,11 +81,13 @@ def test_a_key_that_is_nowhere_and_a_store_that_is_none_are_told_apart(directory
         asked(application, "a", store="others")
 
 
+@pytest.mark.deep
 def test_a_key_waits_for_a_rebalance(rig):
     one = rig(environment={"BUSY": "3"}, per_instance=[{"STORE": '{"a": 1}'}])
     assert asked(started(one), "a")[0].value == 1
 
 
+@pytest.mark.deep
 def test_an_application_without_queries_by_key_is_not_asked(rig):
     application = started(rig(control={"query_key": None}, per_instance=[{"STORE": '{"a": 1}'}]))
     with pytest.raises(NoKeyRoute, match="offers no queries by key"):

@@ -34,6 +34,7 @@ def test_start_leaves_running_instances_alone(rig):
     assert states(application) == [RUNNING, RUNNING]
 
 
+@pytest.mark.deep
 def test_an_old_end_says_nothing_about_a_new_run(rig):
     one = rig()
     application = started(one)
@@ -91,6 +92,7 @@ def test_nothing_of_the_caller_is_in_the_environment(rig, monkeypatch):
         assert "leaked" not in Path(f"/proc/{supervisor.pid}/environ").read_text() if sys.platform == "linux" else True
 
 
+@pytest.mark.deep
 def test_instances_outlive_whoever_started_them(rig):
     one = rig()
     script = (
@@ -113,6 +115,7 @@ def test_instances_outlive_whoever_started_them(rig):
     assert application.stop(timeout=10).clean
 
 
+@pytest.mark.deep
 def test_a_program_that_cannot_be_started_is_said_so(rig):
     one = rig()
     one.section["command"] = ["/no/such/program"]
@@ -121,6 +124,7 @@ def test_a_program_that_cannot_be_started_is_said_so(rig):
     assert states(one.open()) == [GONE, GONE]
 
 
+@pytest.mark.deep
 def test_a_program_that_ends_at_once_is_gone_and_not_clean(rig):
     one = rig()
     one.section["command"] = [sys.executable, "-c", "raise SystemExit(0)"]

@@ -35,6 +35,7 @@ def test_stop_is_witnessed_as_clean_and_stays_so(any_rig):
     assert "exit status 143" in again.instances[0].detail
 
 
+@pytest.mark.deep
 def test_exit_status_zero_after_a_request_is_clean(rig):
     one = rig(environment={"ON_TERM": "0"})
     assert started(one).stop(timeout=10).clean
@@ -58,6 +59,7 @@ def test_a_killed_instance_is_not_clean(any_rig):
     assert clean(application.stop(timeout=10)) == [False, True]
 
 
+@pytest.mark.deep
 def test_an_end_that_nobody_asked_for_is_not_clean(rig):
     one = rig(environment={"ON_TERM": "0"})
     application = started(one)
@@ -65,6 +67,7 @@ def test_an_end_that_nobody_asked_for_is_not_clean(rig):
     assert clean(application.stop(timeout=10)) == [False, True]
 
 
+@pytest.mark.deep
 def test_who_ignores_sigterm_is_killed_and_not_clean(any_rig):
     one = any_rig(per_instance=[{"ON_TERM": "ignore"}])
     application = started(one)
@@ -77,6 +80,7 @@ def test_who_ignores_sigterm_is_killed_and_not_clean(any_rig):
     wait(lambda: not one.leftovers())
 
 
+@pytest.mark.deep
 @pytest.mark.fault("F41")
 def test_who_can_say_that_it_closed_is_clean_only_when_it_does(any_rig):
     """A JVM ends with 143 after SIGTERM, whether or not a hook of it closed Kafka Streams."""
@@ -91,6 +95,7 @@ def test_who_can_say_that_it_closed_is_clean_only_when_it_does(any_rig):
     assert clean(application.stop(timeout=10)) == [True, False], "and stays so"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("answer", ["never", "[]", '{"closed": 1}'])
 def test_an_answer_that_is_none_says_nothing(rig, answer):
     one = rig(environment={"CLOSE": answer}, control={"close": "/close"})
@@ -100,12 +105,14 @@ def test_an_answer_that_is_none_says_nothing(rig, answer):
     wait(lambda: not one.leftovers())
 
 
+@pytest.mark.deep
 def test_without_a_way_to_close_the_end_of_the_program_speaks_for_it(rig):
     report = started(rig()).stop(timeout=10)
     assert clean(report) == [True, True]
     assert [status.reported_closed for status in report.instances] == [False, False]
 
 
+@pytest.mark.deep
 def test_closing_in_error_is_not_clean(rig):
     one = rig(per_instance=[{"HEALTH": "ERROR"}])
     report = started(one).stop(timeout=10)
@@ -114,6 +121,7 @@ def test_closing_in_error_is_not_clean(rig):
     assert "ERROR before" in report.instances[0].detail
 
 
+@pytest.mark.deep
 def test_without_its_witness_an_instance_is_still_found_but_never_clean(rig):
     one = rig()
     application = started(one)

@@ -113,7 +113,7 @@ def served(bucket: Bucket) -> Iterator[Repository]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("first", [1, 54_321])
+@pytest.mark.parametrize("first", [pytest.param(1, marks=pytest.mark.deep), 54_321])
 def test_a_look_at_a_log_of_a_hundred_thousand_entries_is_a_few_requests(first: int) -> None:
     bucket = Bucket(list(range(first, first + 100_000)))
     with served(bucket) as repository:

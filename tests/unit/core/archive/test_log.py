@@ -82,12 +82,13 @@ def test_an_hour_of_looks_that_nobody_joined_is_put_together_once() -> None:
     assert calls(800) < 3 * calls(400), "each entry costs the same, however many there are"
 
 
-def test_a_week_of_intervals_stays_small_where_savepoints_are_taken() -> None:
+@pytest.mark.parametrize("days", [1, pytest.param(7, marks=pytest.mark.deep)])
+def test_days_of_intervals_stay_small_where_savepoints_are_taken(days: int) -> None:
     world = World()
     world.write(0, 5)
     world.save(takes=False)
     world.begin()
-    for number in range(7 * 24 * 36):
+    for number in range(days * 24 * 36):
         world.now += 100
         world.write(number % PARTITIONS, 2)
         world.look()
@@ -99,8 +100,8 @@ def test_a_week_of_intervals_stays_small_where_savepoints_are_taken() -> None:
             world.join()
             assert world.archive.files == 0, "what the savepoint has is behind nobody"
     assert world.savepoint is not None
-    assert world.savepoint.records == 5 + 2 * 7 * 24 * 36
-    assert sum(entry.event is ArchiveEvent.COPIED for entry in world.entries) == 7 * 24 * 36
+    assert world.savepoint.records == 5 + 2 * days * 24 * 36
+    assert sum(entry.event is ArchiveEvent.COPIED for entry in world.entries) == days * 24 * 36
 
 
 def log_of(start: int, *ends: int, topic_id: str = "id", **more: Any) -> ArchivedLog:
