@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from documentation.checks import checks_page
 from documentation.configuration_keys import configuration_page
 from documentation.dag_pages import dag_files, dags_in
 from documentation.faults import marked
@@ -21,6 +22,7 @@ DOCS: Final = PROJECT / "docs"
 def site_pages() -> dict[str, str]:
     """Those that are made whenever the site is built, by their paths below docs, where no file of theirs lies."""
     return {
+        "checks.md": checks_page(),
         "configuration-keys.md": configuration_page(),
         "messages.md": messages_page(PROJECT / "plugins" / "streams_recovery"),
         "remedies.md": remedies_page(marked(mark=MARK)),

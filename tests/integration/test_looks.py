@@ -10,6 +10,9 @@ from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.state.inspection import PeekRequest
+from streams_recovery.core.topic_holds.compaction_guard import TIMESTAMP_BEFORE, TIMESTAMP_TYPES, held_value
+from streams_recovery.core.topic_settings import LOG_APPEND, TIMESTAMP_TYPE
+from streams_recovery.operations.preflight import before_backup
 from streams_recovery.operations.state.peek import peek
 from streams_recovery.operations.status.cluster import look_at_group
 from streams_recovery.operations.status.info import application_info
@@ -54,6 +57,13 @@ def test_a_hold_of_ours_is_no_setting_of_the_owner(small: Small) -> None:
     (held,) = [topic for topic in advice_facts(small.recovery).topics if topic.held]
     assert held.name == small.changelog.topic
     assert [one.remedies for one in found if one.subject == held.name] == [() for one in found if one.subject == held.name]
+
+
+def test_times_that_the_broker_replaces_again_after_a_hold_are_told_while_it_is_there(small: Small) -> None:
+    """A restore holds CreateTime on what it has made, and remembers what the owner had."""
+    held = held_value(TIMESTAMP_BEFORE, None, TIMESTAMP_TYPES.index(LOG_APPEND))
+    alter(small.recovery.cluster, {small.changelog.topic: {TIMESTAMP_BEFORE: held, TIMESTAMP_TYPE: "CreateTime"}})
+    assert "timestamps" in {one.kind for one in before_backup(small.recovery)}
 
 
 def test_the_group_is_behind_by_what_was_written_since_its_commit(small: Small) -> None:

@@ -38,7 +38,7 @@ _OF_THE_PLACE: Final = frozenset(
     }
 )
 # What a broker calls a setting of topics that it has a value of its own for.
-_BROKER_NAMES: Final = {
+BROKER_NAMES: Final = {
     "cleanup.policy": "log.cleanup.policy",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
     "max.message.bytes": "message.max.bytes",
@@ -105,9 +105,21 @@ def compacts(settings: Mapping[str, str]) -> bool:
     return "compact" in settings.get("cleanup.policy", "")
 
 
-def expires(settings: Mapping[str, str]) -> bool:
-    """True for a topic from which old records go. Kafka's default counts where its policy is not known."""
-    return "delete" in settings.get("cleanup.policy", "delete")
+def expires(settings: Mapping[str, str], *, unknown: bool = True) -> bool:
+    """True for a topic from which old records go. Where its policy is not known, Kafka's default counts, or ``unknown``."""
+    return "delete" in settings["cleanup.policy"] if "cleanup.policy" in settings else unknown
+
+
+def deletes_after(settings: Mapping[str, str]) -> int | None:
+    """The time (ms) after which a topic deletes a record; None when it deletes none by its time, or nothing is known of that."""
+    kept = settings.get("retention.ms", "-1")
+    return int(kept) if expires(settings) and kept.isdecimal() else None
+
+
+def deletes_above(settings: Mapping[str, str]) -> int | None:
+    """The bytes of a partition above which a topic deletes the oldest records; None when it deletes none by its size, or nothing is known of that."""
+    kept = settings.get("retention.bytes", "-1")
+    return int(kept) if expires(settings) and kept.isdecimal() else None
 
 
 def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
@@ -117,7 +129,7 @@ def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
     # Of those in different units, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
     retention = next((int(broker[name]) * factor for name, factor in times if name in broker), None)
     roll = next((int(broker[name]) * factor for name, factor in rolls if name in broker), None)
-    named = {name: broker[theirs] for name, theirs in _BROKER_NAMES.items() if theirs in broker}
+    named = {name: broker[theirs] for name, theirs in BROKER_NAMES.items() if theirs in broker}
     return {
         "cleanup.policy": "delete",
         "min.compaction.lag.ms": "0",

@@ -19,6 +19,7 @@ from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds import compaction_guard as guarding
 from streams_recovery.core.topic_holds import log as holding
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
+from streams_recovery.core.topic_settings import deletes_above, deletes_after
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import known_topics
 
@@ -148,11 +149,11 @@ def about_to_expire(recovery: RecoveryContext, topics: Iterable[str]) -> tuple[s
     now, sentences = recovery.clock(), []
     for name, topic in sorted(found.items()):
         in_force = {key: setting.value for key, setting in topic.in_force.items()}
-        if (limit := holding.size_kept(in_force)) is not None and (largest := max(_sizes(recovery, topic).values(), default=0)) > limit:
+        if (limit := deletes_above(in_force)) is not None and (largest := max(_sizes(recovery, topic).values(), default=0)) > limit:
             sentences.append(
                 f"{name}: a partition has {largest:,} bytes, more than retention.bytes={limit}: the broker may delete its oldest records from now on"
             )
-        kept = holding.retention_of(in_force)
+        kept = deletes_after(in_force)
         old = 0 if kept is None else sum(_records_before(recovery, topic, max(now - kept, 0)).values())
         if old:
             sentences.append(
@@ -189,7 +190,7 @@ def _would_expire(recovery: RecoveryContext, held: OutstandingHold, topic: Topic
 
 
 def _is_too_large(recovery: RecoveryContext, held: OutstandingHold, topic: TopicDescription, finals: Iterable[dict[str, str]]) -> bool:
-    limited = [final for final in finals if holding.size_kept(final) is not None]
+    limited = [final for final in finals if deletes_above(final) is not None]
     sizes = _sizes(recovery, topic) if limited else {}
     if not any(sizes.values()):
         return False

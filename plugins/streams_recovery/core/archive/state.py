@@ -25,11 +25,11 @@ from streams_recovery.core.repository.manifest import (
     partition_images,
 )
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.topic_settings import expires
 from streams_recovery.core.words import first_names
 
 # A running application is between two transactions for moments only.
 LOOKS_FOR_CUT = 5
-_POLICY = "cleanup.policy"
 
 
 class NoCut(Exception):
@@ -226,7 +226,7 @@ def _image(
         return there
     if topic.role is TopicRole.REPARTITION:
         return replace(there, ranges=Ranges.of(_tail(cut, tail)), gaps=())
-    by_hand = topic.role is TopicRole.CHANGELOG and cut.log_start > image.log_start and "delete" not in topic.config.get(_POLICY, "")
+    by_hand = topic.role is TopicRole.CHANGELOG and cut.log_start > image.log_start and not expires(topic.config, unknown=False)
     if cut.log_start > image.end or by_hand:
         raise NoCut(f"records of {cut.tp} before {cut.log_start} were deleted since the savepoint")
     if cut.end == image.end:

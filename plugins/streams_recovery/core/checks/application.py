@@ -233,8 +233,10 @@ def _session_timeout(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
         )
 
 
-def _advised(question: str, kind: str, find: Callable[[AdviceFacts, CheckPlace], Iterable[Found]]) -> CatalogueCheck[AdviceFacts]:
-    return CatalogueCheck(question, find, (CheckPlace(asked=Occasion.ADVICE, kind=kind),))
+def _advised(
+    question: str, kind: str, find: Callable[[AdviceFacts, CheckPlace], Iterable[Found]], *severities: Severity
+) -> CatalogueCheck[AdviceFacts]:
+    return CatalogueCheck(question, find, (CheckPlace(asked=Occasion.ADVICE, kind=kind),), severities or (Severity.WARNING,))
 
 
 SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
@@ -249,16 +251,28 @@ SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
 )
 """Asked in several places."""
 CHECKS: Final[tuple[CatalogueCheck[AdviceFacts], ...]] = (
-    _advised("Does the log cleaner work?", "log-cleaner", _log_cleaner),
-    _advised("Do the brokers keep the offsets of a group that is down?", "offsets-retention", _offsets_retention),
-    _advised("Are transactions that an instance left open aborted in time?", "transaction-timeout", _transaction_timeout),
-    _advised("Is the death of an instance noticed in time?", "session-timeout", _session_timeout),
-    _advised("Has much state a second copy?", "standbys", _standbys),
+    _advised("Does the log cleaner work?", "log-cleaner", _log_cleaner, Severity.CRITICAL),
+    _advised(
+        "Do the brokers keep the offsets of a group that is down?",
+        "offsets-retention",
+        _offsets_retention,
+        Severity.CRITICAL,
+        Severity.WARNING,
+    ),
+    _advised(
+        "Are transactions that an instance left open aborted in time?",
+        "transaction-timeout",
+        _transaction_timeout,
+        Severity.CRITICAL,
+        Severity.WARNING,
+    ),
+    _advised("Is the death of an instance noticed in time?", "session-timeout", _session_timeout, Severity.INFO),
+    _advised("Has much state a second copy?", "standbys", _standbys, Severity.INFO),
     _advised("Do tasks go to instances that are ready for them?", "recovery-lag", _recovery_lag),
     _advised("Does local state stay?", "state-directory", _state_directory),
     _advised("Does the restore consumer fetch enough at once?", "restore-consumer", _restore_consumer),
-    _advised("Is RocksDB set up for much state?", "rocksdb", _rocksdb),
-    _advised("Does the configuration tell the application's settings?", "settings-not-known", _settings_not_known),
-    _advised("May all settings be read?", "settings-not-readable", _settings_not_readable),
+    _advised("Is RocksDB set up for much state?", "rocksdb", _rocksdb, Severity.INFO),
+    _advised("Does the configuration tell the application's settings?", "settings-not-known", _settings_not_known, Severity.INFO),
+    _advised("May all settings be read?", "settings-not-readable", _settings_not_readable, Severity.INFO),
 )
 """Asked as advice only."""

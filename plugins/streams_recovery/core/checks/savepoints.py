@@ -98,6 +98,7 @@ HANGING: Final = CatalogueCheck(
     "Does a transaction hang?",
     _hanging,
     tuple(CheckPlace(asked=asked, kind="transaction-hanging") for asked in (*_IN_RUNS, Occasion.LOOK)),
+    severities=(Severity.CRITICAL,),
 )
 UNATTRIBUTED: Final = CatalogueCheck(
     "Is it known whose the internal topics are?",

@@ -332,16 +332,28 @@ CHECKS: Final[tuple[CatalogueCheck[AdviceFacts], ...]] = (
         "Does an input keep its records until savepoints, or a restore of the newest one, have read them?",
         _input_retention,
         (_advised("input-retention", _INPUT),),
+        severities=(Severity.CRITICAL, Severity.WARNING),
     ),
-    CatalogueCheck("Does an input delete by size?", _retention_bytes, (_advised("input-retention", _INPUT),)),
-    CatalogueCheck("Is a changelog compacted?", _changelog_policy, (_advised("changelog-policy", _CHANGELOG),)),
-    CatalogueCheck("Does a repartition topic delete by age?", _repartition_retention, (_advised("repartition-retention", _REPARTITION),)),
+    CatalogueCheck("Does an input delete by size?", _retention_bytes, (_advised("input-retention", _INPUT),), severities=(Severity.INFO,)),
+    CatalogueCheck(
+        "Is a changelog compacted?", _changelog_policy, (_advised("changelog-policy", _CHANGELOG),), severities=(Severity.CRITICAL,)
+    ),
+    CatalogueCheck(
+        "Does a repartition topic delete by age?",
+        _repartition_retention,
+        (_advised("repartition-retention", _REPARTITION),),
+        severities=(Severity.CRITICAL,),
+    ),
     CatalogueCheck(
         "Does a changelog keep deletions from savepoint to savepoint?", _delete_retention, (_advised("delete-retention", _CHANGELOG),)
     ),
     CatalogueCheck("May a changelog be compacted at once?", _compaction_lag, (_advised("compaction-lag", _CHANGELOG),)),
-    CatalogueCheck("Are the segments of a large changelog small?", _segment_size, (_advised("segment-size", _CHANGELOG),)),
-    CatalogueCheck("Do partitions have about the same?", _hot_partition, (_advised("hot-partition", _CHANGELOG | _INPUT),)),
+    CatalogueCheck(
+        "Are the segments of a large changelog small?", _segment_size, (_advised("segment-size", _CHANGELOG),), severities=(Severity.INFO,)
+    ),
+    CatalogueCheck(
+        "Do partitions have about the same?", _hot_partition, (_advised("hot-partition", _CHANGELOG | _INPUT),), severities=(Severity.INFO,)
+    ),
 )
 """Asked as advice only."""
 SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
@@ -350,9 +362,17 @@ SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
         _outputs_empty,
         (CheckPlace(asked=Occasion.SAVEPOINT, kind="outputs-empty", roles=_OUTPUT), _advised("outputs-empty", _OUTPUT)),
     ),
-    CatalogueCheck("Has a topic as many replicas as the brokers can hold?", _replication, (*_durability(), _advised("replication"))),
     CatalogueCheck(
-        "Are there as many brokers as a topic needs?", _more_than_brokers, (CheckPlace(asked=Occasion.RESTORE, kind="replication"),)
+        "Has a topic as many replicas as the brokers can hold?",
+        _replication,
+        (*_durability(), _advised("replication")),
+        severities=(Severity.WARNING, Severity.INFO),
+    ),
+    CatalogueCheck(
+        "Are there as many brokers as a topic needs?",
+        _more_than_brokers,
+        (CheckPlace(asked=Occasion.RESTORE, kind="replication"),),
+        severities=(Severity.CRITICAL,),
     ),
     CatalogueCheck("Is a record taken before a second replica has it?", _writes_with_one, (*_durability(), _advised("min-insync"))),
     CatalogueCheck(

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.topic_settings import compacts
 
-_POLICY, _DELETE_RETENTION = "cleanup.policy", "delete.retention.ms"
+_DELETE_RETENTION = "delete.retention.ms"
 # Kafka's default of delete.retention.ms, if the broker does not report the effective value: how long the cleaner keeps a tombstone after it has first
 # cleaned it.
 _DEFAULT_DELETE_RETENTION_MS: Final = 86_400_000
@@ -21,7 +22,7 @@ _CLOCKS_MS: Final = 60_000
 
 def compacted(role: TopicRole, *settings: Mapping[str, str]) -> bool:
     """True if the cleaner may come to a topic of this role with any of these settings."""
-    return role is TopicRole.CHANGELOG or any("compact" in known.get(_POLICY, "") for known in settings)
+    return role is TopicRole.CHANGELOG or any(map(compacts, settings))
 
 
 def deletion_retention(settings: Iterable[Mapping[str, str]]) -> int:

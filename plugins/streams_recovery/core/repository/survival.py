@@ -16,6 +16,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.remedies.savepoints import keep_output
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, TopicImage
+from streams_recovery.core.topic_settings import compacts
 from streams_recovery.core.words import first_names
 
 ARCHIVE_OUTPUTS = keep_output().sentence
@@ -41,7 +42,11 @@ def empty_outputs(images: Mapping[str, TopicImage]) -> tuple[str, ...]:
     """A sentence for each output, by its name where it is made, that had records and comes back without them."""
     return tuple(
         f"output {name} is made again and is empty: its records are not in the savepoint"
-        + (". It is compacted: who reads it as a table misses each key until the application writes it again" if _compacted(image) else "")
+        + (
+            ". It is compacted: who reads it as a table misses each key until the application writes it again"
+            if compacts(image.config)
+            else ""
+        )
         for name, image in sorted(images.items())
         if image.role is TopicRole.OUTPUT and not image.archived and any(part.end > part.log_start for part in image.partitions)
     )
@@ -51,10 +56,6 @@ def survives_text(survives: bool, unsaved: Sequence[str]) -> str:  # a fact of a
     """What is left of a savepoint's application without its cluster. ``unsaved`` are outputs whose records savepoints do not have."""
     state = f"inputs and state: {'yes' if survives else 'no'}"
     return f"{state}; outputs {first_names(unsaved)}: no" if unsaved else state
-
-
-def _compacted(image: TopicImage) -> bool:
-    return "compact" in image.config.get("cleanup.policy", "")
 
 
 def archive_begins(image: PartitionImage) -> int:

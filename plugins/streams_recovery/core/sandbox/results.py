@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.restore.interval import Interval
+from streams_recovery.core.topic_settings import LOG_APPEND, TIMESTAMP_TYPE, compacts, deletes_after
 
 
 class PublishPolicy(enum.StrEnum):
@@ -33,7 +34,7 @@ class Readers(enum.StrEnum):
 
 def readers(settings: Mapping[str, str]) -> Readers:
     """The use of a topic with these settings."""
-    return Readers.NEWEST if "compact" in settings.get("cleanup.policy", "") else Readers.EVERY
+    return Readers.NEWEST if compacts(settings) else Readers.EVERY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +97,13 @@ def why_not_replaced(topic: str, settings: Mapping[str, str], partitions: int, e
     """The reason results as old as ``earliest`` cannot be written into an output with these settings, or None if they can."""
     if partitions != expected:
         return f"{topic} has {partitions} partitions, and the results have {expected}"
-    if settings.get("message.timestamp.type", "CreateTime") != "CreateTime":
+    if settings.get(TIMESTAMP_TYPE) == LOG_APPEND:
         return f"{topic} gives every record the time of its arrival, so that the results would be of now"
     before = int(settings.get("message.timestamp.before.max.ms", str(2**63 - 1)))
     if earliest < now - before:
         return f"{topic} takes no record that is more than {before} ms old (message.timestamp.before.max.ms)"
-    retention = int(settings.get("retention.ms", "-1"))
-    if "delete" in settings.get("cleanup.policy", "delete") and 0 <= retention < now - earliest:
+    retention = deletes_after(settings)
+    if retention is not None and retention < now - earliest:
         return f"{topic} keeps records for {retention} ms (retention.ms), so that the results could be deleted at once"
     return None
 

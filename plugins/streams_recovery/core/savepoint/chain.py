@@ -13,9 +13,9 @@ from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation
 from streams_recovery.core.repository.cleaning import compacted, deletions_gone
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionCut, PartitionImage, TopicImage
 from streams_recovery.core.repository.segment_file import GONE_BEFORE
+from streams_recovery.core.topic_settings import expires
 
 _DAY_MS = 86_400_000
-_POLICY = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +97,7 @@ def archives(manifest: Manifest, wanted: Mapping[str, str]) -> bool:
 
 def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
     """True if the broker may have deleted old records since the savepoint with this topic as ``before``, by the present or the former policy."""
-    then = before.config.get(_POLICY, "") if before is not None else ""
-    return deletes_old(settings) or "delete" in then
-
-
-def deletes_old(settings: Mapping[str, str]) -> bool:
-    """True if the policy of a topic with these settings, in force, deletes old records."""
-    return "delete" in settings.get(_POLICY, "delete")
+    return expires(settings) or (before is not None and expires(before.config, unknown=False))
 
 
 def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, epoch_end: int | None, expires: bool) -> str | None:

@@ -14,6 +14,7 @@ from streams_recovery.core.errors import StateDamaged
 from streams_recovery.core.kafka_types import ClaimedTopic, TopicPartition, TopicRole, truncation
 from streams_recovery.core.repository.journal import JournalEntry, Phase, created_by
 from streams_recovery.core.repository.manifest import Manifest, PartitionCut, TopicImage
+from streams_recovery.core.topic_settings import expires
 
 
 class ChangedState(enum.StrEnum):
@@ -163,7 +164,7 @@ def _replaced(last: Manifest, image: TopicImage, here: StateTopic, epoch_ends: M
 def _cut_back(image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPartition, int | None]) -> Iterator[tuple[int, str]]:
     cuts = {cut.tp.partition: cut for cut in here.partitions}
     # The application itself deletes read records of its repartition topics. The broker deletes old records of a windowed store's changelog.
-    stays = image.role is TopicRole.CHANGELOG and not here.expires and "delete" not in image.config.get("cleanup.policy", "")
+    stays = image.role is TopicRole.CHANGELOG and not here.expires and not expires(image.config, unknown=False)
     for before in image.partitions:
         cut = cuts.get(before.partition)
         if cut is None:

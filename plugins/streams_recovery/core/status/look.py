@@ -18,6 +18,7 @@ from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.status.facts import ClusterFacts, InputState, ObservedApplication, RepositoryFacts
 from streams_recovery.core.status.report import HistoryPoint, SavepointSummary
+from streams_recovery.core.topic_settings import deletes_after
 from streams_recovery.core.words import is_id, run_suffix
 
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
@@ -77,8 +78,8 @@ def first_unsaved(logs: InputLogs, image: TopicImage | None) -> dict[int, int]:
 
 def retention_seconds(settings: Mapping[str, str]) -> float | None:
     """After how long a topic with these settings deletes records, None when it does not, or by size only."""
-    retention = int(settings.get("retention.ms", "-1"))
-    return retention / 1000 if "delete" in settings.get("cleanup.policy", "delete") and retention >= 0 else None
+    kept = deletes_after(settings)
+    return None if kept is None else kept / 1000
 
 
 def input_state(topic: str, logs: InputLogs, settings: Mapping[str, str], image: TopicImage | None, captured_at: int) -> InputState:

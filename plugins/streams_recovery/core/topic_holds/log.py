@@ -33,6 +33,7 @@ from streams_recovery.core.topic_holds.compaction_guard import (
     owner_config,
     put_back,
 )
+from streams_recovery.core.topic_settings import compacts, deletes_above, deletes_after
 
 # What Kafka has by default.
 _SEGMENT_MS = str(7 * 86_400_000)
@@ -139,16 +140,10 @@ def expires_on_release(newest_timestamp: int | None, final: Overrides, now: int,
     default). The broker counts from the wall clock. So no needed record expires as long as stream time is at most this margin behind the clock.
     ``newest_timestamp`` is the partition's stream time, None when empty.
     """
-    policy = final.get("cleanup.policy", "delete")
-    expires = "delete" in policy and 0 <= int(final.get(RETENTION_MS, "-1")) < now
-    compacted = "compact" in policy and 0 < int(final.get(MIN_COMPACTION_LAG, "0")) < now
-    return (expires or compacted) and newest_timestamp is not None and newest_timestamp < now - margin_ms
-
-
-def retention_of(final: Overrides) -> int | None:
-    """The time (ms) after which a topic with these settings, in effect, deletes a record; None when it deletes none by its time."""
-    kept = int(final.get(RETENTION_MS, "-1"))
-    return kept if "delete" in final.get("cleanup.policy", "delete") and kept >= 0 else None
+    kept = deletes_after(final)
+    expiring = kept is not None and kept < now
+    compacted = compacts(final) and 0 < int(final.get(MIN_COMPACTION_LAG, "0")) < now
+    return (expiring or compacted) and newest_timestamp is not None and newest_timestamp < now - margin_ms
 
 
 def too_old_from(final: Overrides, now: int, held_since: int) -> int | None:
@@ -158,16 +153,10 @@ def too_old_from(final: Overrides, now: int, held_since: int) -> int | None:
     A record goes with its segment, which may stay open for segment.ms (a week by default) after the record was due, and nothing went while it was held. An
     older one was kept in another way, and putting these settings back would delete it.
     """
-    kept = retention_of(final)
+    kept = deletes_after(final)
     if kept is None:
         return None
     return max(now - kept - int(final.get("segment.ms", _SEGMENT_MS)) - max(now - held_since, 0), 0)
-
-
-def size_kept(final: Overrides) -> int | None:
-    """The bytes of a partition above which a topic with these settings, in effect, deletes the oldest records; None when it deletes none by its size."""
-    kept = int(final.get(RETENTION_BYTES, "-1"))
-    return kept if "delete" in final.get("cleanup.policy", "delete") and kept >= 0 else None
 
 
 def too_large(final: Overrides, restored: int, later: int) -> bool:
@@ -178,5 +167,5 @@ def too_large(final: Overrides, restored: int, later: int) -> bool:
     that is had more: its topic was kept in another way, the records came from an archive, or they take more room here. Once what came later fills
     retention.bytes by itself, the owner wants the restored ones gone.
     """
-    kept = size_kept(final)
+    kept = deletes_above(final)
     return kept is not None and restored > kept + int(final.get("segment.bytes", _SEGMENT_BYTES)) and later < kept

@@ -29,6 +29,7 @@ from streams_recovery.core.offsets.mirrored_input import (
     sample_starts,
 )
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
+from streams_recovery.core.topic_settings import LOG_APPEND, TIMESTAMP_TYPE, compacts
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
@@ -166,9 +167,9 @@ def _mirrored_log(
         start=start,
         end=target.cluster.last_stable_offsets([tp])[tp],
         read_from=start,
-        compacted=compacted or "compact" in settings["cleanup.policy"],
+        compacted=compacted or compacts(settings),
         committed_only=committed_only,
-        timestamps=settings["message.timestamp.type"] != "LogAppendTime",
+        timestamps=settings[TIMESTAMP_TYPE] != LOG_APPEND,
     )
 
 
@@ -254,7 +255,7 @@ class _Archived:
             )
         self._repository, self._image = archive.repository, image
         self._archived = topic.archived
-        self.compacted = "compact" in topic.config.get("cleanup.policy", "") or any(piece.compacted is not None for piece in image.ranges)
+        self.compacted = compacts(topic.config) or any(piece.compacted is not None for piece in image.ranges)
 
     @property
     def first_offset(self) -> int:
@@ -313,7 +314,7 @@ class _Live:
         self._connection, self._tp = old.connection, tp
         self.first_offset = old.cluster.log_starts([tp])[tp]
         self._end = old.cluster.last_stable_offsets([tp])[tp]
-        self.compacted = "compact" in old.cluster.settings([tp.topic])[tp.topic]["cleanup.policy"]
+        self.compacted = compacts(old.cluster.settings([tp.topic])[tp.topic])
 
     def window(self, committed: int) -> _Known:
         """The records around the offset."""

@@ -20,6 +20,7 @@ from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import Contained, SiteMove, contained, with_places
 from streams_recovery.core.restore.rebuild import KeptInput, Placed, check_same_records, outgrown_tables
 from streams_recovery.core.restore.request import REPLACE
+from streams_recovery.core.topic_settings import compacts
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import other_groups
@@ -282,7 +283,7 @@ def kept_inputs(
             leader_epoch=present[tp.topic].leader_epochs[tp.partition],
             epoch_end=epoch_ends.get(tp),
             end=ends[tp],
-            compacted="compact" in settings[tp.topic].get("cleanup.policy", ""),
+            compacted=compacts(settings[tp.topic]),
         )
         for tp, image in images.items()
     )

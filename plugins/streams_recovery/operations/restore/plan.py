@@ -23,6 +23,7 @@ from streams_recovery.core.restore.rebuild import Placed, place, target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.restore.topic_settings import setting_warnings
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
+from streams_recovery.core.topic_settings import compacts
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, input_partitions
 from streams_recovery.operations.preflight import required_for_restore
@@ -383,4 +384,4 @@ def _counted(records: Mapping[TopicPartition, int]) -> str:
 
 
 def _compacted_early(topic: TopicImage) -> bool:
-    return "compact" in topic.config.get("cleanup.policy", "") and int(topic.config.get(MIN_COMPACTION_LAG, "0")) < _HOUR_MS
+    return compacts(topic.config) and int(topic.config.get(MIN_COMPACTION_LAG, "0")) < _HOUR_MS

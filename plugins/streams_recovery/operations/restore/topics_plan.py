@@ -31,6 +31,7 @@ from streams_recovery.core.restore.single_topics import (
 from streams_recovery.core.restore.topic_settings import TargetSettings, largest_record, left_out, setting_warnings
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
+from streams_recovery.core.topic_settings import compacts
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, other_groups
@@ -232,7 +233,7 @@ def _about_sizes(recovery: RecoveryContext, targets: Sequence[_Target]) -> tuple
 def _is_table(recovery: RecoveryContext, topic: TopicImage) -> bool:
     """True when a store may be restored from this topic in place of a changelog: the application notes offsets of it beside its local state."""
     if topic.role is TopicRole.INPUT:
-        return topic.name in recovery.config.sources.values() or "compact" in topic.config.get("cleanup.policy", "")
+        return topic.name in recovery.config.sources.values() or compacts(topic.config)
     return topic.role is TopicRole.GLOBAL
 
 

@@ -22,7 +22,6 @@ from streams_recovery.core.savepoint.chain import (
     ChainPolicy,
     PartitionCopy,
     archives,
-    deletes_old,
     lacking,
     may_expire,
     plan_partition,
@@ -30,6 +29,7 @@ from streams_recovery.core.savepoint.chain import (
     topic_full_reason,
 )
 from streams_recovery.core.savepoint.warnings import inputs_changed
+from streams_recovery.core.topic_settings import expires
 from streams_recovery.core.words import command
 from streams_recovery.operations import archive as archives_of
 from streams_recovery.operations import topic_holds
@@ -226,7 +226,7 @@ def _planned(
             why_full,
             epoch_end=epoch_ends.get(cut.tp),
             expires=may_expire(settings, before),
-            deletes=deletes_old(settings),
+            deletes=expires(settings),
         )
         planned = PlannedPartition(**codec.fields_of(PartitionCopy, copy), tp=TopicPartition(topic.name, cut.tp.partition))
         log = archived.get(cut.tp)

@@ -22,6 +22,7 @@ from streams_recovery.core.savepoint.damage import (
     require_whole,
     restored,
 )
+from streams_recovery.core.topic_settings import expires
 from streams_recovery.core.words import new_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
@@ -141,7 +142,7 @@ def _state_topics(
             name=name,
             role=role,
             topic_id=topic_id,
-            expires="delete" in settings[name].get("cleanup.policy", "delete"),
+            expires=expires(settings[name]),
             partitions=tuple(cut for cut in cuts if cut.tp.topic == name),
         )
         for name, role, topic_id in topics

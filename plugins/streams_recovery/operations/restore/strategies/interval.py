@@ -15,6 +15,7 @@ from streams_recovery.core.restore.interval import IntervalSlice, bounds_of, sli
 from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, read_up_to
 from streams_recovery.core.restore.request import NO_STATE
+from streams_recovery.core.topic_settings import compacts
 from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, pieces_with
@@ -164,7 +165,7 @@ def _cuts(
 
 def _is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
     """True for what is taken from its beginning: a key that was set before the interval still has its value."""
-    return topic.role is TopicRole.GLOBAL or topic.name in wanted.tables or "compact" in topic.config.get("cleanup.policy", "")
+    return topic.role is TopicRole.GLOBAL or topic.name in wanted.tables or compacts(topic.config)
 
 
 def _why_incomplete(
