@@ -8,7 +8,7 @@ import pytest
 
 from documentation.checks import checks_page, kinds_in
 from streams_recovery.core.checks.catalogue import CHECKS
-from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.check import Occasion, Severity
 from tests.support.project import PROJECT
 
 DOCS = PROJECT / "docs"
@@ -29,7 +29,8 @@ def test_the_list_of_a_preflight_names_every_kind_that_is_asked_before_a_run() -
 @pytest.mark.parametrize(("kind", "severities"), kinds_in(Occasion.LOOK).items(), ids=lambda one: one if isinstance(one, str) else "")
 def test_the_section_of_an_alert_begins_with_how_severe_it_is(kind: str, severities: set[str]) -> None:
     text = (DOCS / "alerts.md").read_text(encoding="utf-8").partition(f"\n## {kind}\n")[2].strip()
-    assert {text.split(".")[0].split(",")[0].lower()} == severities
+    begins = re.split(r"\.\s", text)[0].lower()
+    assert {one for one in Severity if re.search(rf"\b{one}\b", begins)} == severities
 
 
 def test_every_kind_of_advice_has_a_section() -> None:

@@ -16,6 +16,7 @@ CHECKS: Final[tuple[CatalogueCheck[Any], ...]] = (
     savepoints.HANGING,
     savepoints.UNATTRIBUTED,
     savepoints.AHEAD,
+    savepoints.CLUSTER_LOSS,
     savepoints.SEALS,
 )
 

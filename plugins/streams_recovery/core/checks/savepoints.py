@@ -8,7 +8,7 @@ from typing import Final
 
 from streams_recovery.core.checks.check import CatalogueCheck, CheckPlace, Found, Occasion, Severity
 from streams_recovery.core.remedies.remedy import KafkaTools
-from streams_recovery.core.remedies.savepoints import attribute, correct_clock, seal_records
+from streams_recovery.core.remedies.savepoints import attribute, correct_clock, seal_records, survive_cluster_loss
 from streams_recovery.core.remedies.transactions import HangingTransaction, abort
 from streams_recovery.core.repository.seal import NOT_SEALED
 from streams_recovery.core.words import command, first_names
@@ -84,6 +84,31 @@ def _ahead(facts: FutureRecords, _place: CheckPlace) -> Iterator[Found]:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLoss:
+    """What is ``lost`` of an application with its cluster, as reasons. ``what`` is the beginning of a sentence, and ``promised`` is
+    ``backup.survive_cluster_loss``. ``commands`` show the savepoint, where it is about one.
+    """
+
+    what: str
+    lost: tuple[str, ...]
+    promised: bool
+    commands: tuple[str, ...]
+
+
+def _lost_with_cluster(facts: ClusterLoss, place: CheckPlace) -> Iterator[Found]:
+    promised = ", although backup.survive_cluster_loss is true" if facts.promised else ""
+    why = f": {facts.lost[0]}" if facts.lost else ""
+    yield Found(
+        severity=Severity.CRITICAL if facts.promised else Severity.INFO,
+        text=f"{facts.what} not survive the loss of the cluster{promised}{why}",
+        # Of one that was taken there may be other reasons than what is configured.
+        remedy=None if place.asked is Occasion.LOOK else survive_cluster_loss(),
+        commands=facts.commands,
+        numbers={"reasons": float(len(facts.lost))},
+    )
+
+
 def _not_sealed(sealed: bool, _place: CheckPlace) -> Iterator[Found]:
     if not sealed:
         yield Found(
@@ -112,6 +137,15 @@ AHEAD: Final = CatalogueCheck(
     "Has the time of every savepoint come?",
     _ahead,
     (CheckPlace(asked=Occasion.SAVEPOINT, kind="repository"), CheckPlace(asked=Occasion.LOOK, kind="ids-ahead")),
+)
+CLUSTER_LOSS: Final = CatalogueCheck(
+    "Does an application survive the loss of its cluster?",
+    _lost_with_cluster,
+    (
+        CheckPlace(asked=Occasion.SAVEPOINT, kind="cluster-loss", severity=Severity.WARNING),
+        CheckPlace(asked=Occasion.LOOK, kind="lost-with-cluster"),
+    ),
+    severities=(Severity.CRITICAL, Severity.INFO),
 )
 SEALS: Final = CatalogueCheck(
     "Are records believed by their seals?",

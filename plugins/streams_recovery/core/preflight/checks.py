@@ -10,6 +10,7 @@ from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import BrokerFacts, Facts, TopicFacts
+from streams_recovery.core.checks.savepoints import CLUSTER_LOSS, ClusterLoss
 from streams_recovery.core.group_members import Roll
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import matches_any
@@ -41,7 +42,6 @@ from streams_recovery.core.remedies.savepoints import (
     make_room_for_copy,
     make_room_for_spark,
     own_guarantee,
-    survive_cluster_loss,
 )
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
@@ -103,8 +103,9 @@ def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Prefligh
     absent = [name for name, role in roles.items() if not declared.archives(name, role)]
     if not absent:
         return ()
-    what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {first_names(absent)} are not in them"
-    return (warning("cluster-loss", what, survive_cluster_loss()),)
+    lost = (f"the records of {first_names(absent)} are not in them",)
+    facts = ClusterLoss(what=f"savepoints of {application_id} do", lost=lost, promised=declared.all_read, commands=())
+    return as_findings(CLUSTER_LOSS.ask(Occasion.SAVEPOINT, facts))
 
 
 def unmatched(declared: Declared, committed: Collection[str]) -> tuple[PreflightFinding, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streams_recovery.core.checks.check import Occasion, Severity
-from streams_recovery.core.checks.savepoints import AHEAD, SEALS, FutureRecords
+from streams_recovery.core.checks.savepoints import AHEAD, CLUSTER_LOSS, SEALS, ClusterLoss, FutureRecords
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.remedies.locks import end_record, take_lock
 from streams_recovery.core.repository.seal import forged_text
@@ -92,22 +92,17 @@ def _find_savepoint_runs(observed: ObservedApplication, _limits: Limits) -> Iter
     )
 
 
-LOST = "lost-with-cluster"
-
-
 def _find_survival(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     facts, newest = observed.repository, observed.newest_exact
     if facts is None or newest is None or newest.survives_cluster_loss:
         return
-    why = f": {facts.lost_with_cluster[0]}" if facts.lost_with_cluster else ""
-    promised = ", although backup.survive_cluster_loss is true" if observed.promised else ""
-    yield finding(
-        LOST,
-        Severity.CRITICAL if observed.promised else Severity.INFO,
-        f"the newest exact savepoint does not survive the loss of the cluster{promised}{why}",
-        remedies=[command("savepoints", "show", observed.name, newest.savepoint_id)],
-        numbers={"reasons": float(len(facts.lost_with_cluster))},
+    loss = ClusterLoss(
+        what="the newest exact savepoint does",
+        lost=facts.lost_with_cluster,
+        promised=observed.promised,
+        commands=(command("savepoints", "show", observed.name, newest.savepoint_id),),
     )
+    yield from found_in_look(CLUSTER_LOSS, loss)
 
 
 DAMAGED, FORGED = "savepoints-unreadable", "records-forged"
@@ -262,7 +257,7 @@ RULES: Final = (
     Rule(kinds=(NONE, OLD, LATE), find=_find_savepoint_age),
     Rule(kinds=(NOT_EXACT,), parts=(PartName.REPOSITORY,), find=_find_savepoint_consistency),
     Rule(kinds=(FAILED,), parts=(PartName.REPOSITORY,), find=_find_savepoint_runs),
-    Rule(kinds=(LOST,), parts=(PartName.REPOSITORY,), find=_find_survival),
+    Rule(kinds=CLUSTER_LOSS.kinds(Occasion.LOOK), parts=(PartName.REPOSITORY,), find=_find_survival),
     Rule(
         kinds=(DAMAGED, FORGED, *AHEAD.kinds(Occasion.LOOK), *SEALS.kinds(Occasion.LOOK)),
         parts=(PartName.REPOSITORY,),
