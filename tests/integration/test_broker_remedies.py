@@ -97,6 +97,7 @@ def test_topics_with_more_replicas_than_brokers_are_made_with_fewer_or_once_a_br
     cluster.stop(4)
     try:
         assert poll(lambda: True if len(recovery.cluster.broker_ids()) == 3 else None, seconds=60)
+        assert 4 not in recovery.cluster.racks(), "one that is down gets no replica"
         (blocked,) = told(recovery, taken, "replication")
         assert blocked.severity is PreflightSeverity.BLOCKING
         assert blocked.next_step.startswith("bring up 1 more, or let a restore make topics with 3 (restore.replication_factor: 3,")

@@ -123,7 +123,9 @@ class KafkaCluster(ClusterVerbs):
     def racks(self) -> dict[int, str | None]:
         """The brokers that are up, with the rack of each that says one."""
         described = self._clients.patiently("describing the cluster", self._clients.pure.describe_cluster)
-        return {int(broker["broker_id"]): broker["rack"] or None for broker in described["brokers"]}
+        # It has fenced brokers too: those that are down, and on which nothing can be placed.
+        racks = {int(broker["broker_id"]): broker["rack"] or None for broker in described["brokers"]}
+        return {broker: racks.get(broker) for broker in self.broker_ids()}
 
     def replicas(self, names: Collection[str]) -> dict[TopicPartition, tuple[int, ...]]:
         """The brokers that each partition of these topics is on, the preferred leader first."""
