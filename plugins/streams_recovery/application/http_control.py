@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute
+from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute, OwnWord
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound, masked, remember_secrets
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner, answer_of, owner_of
 
@@ -58,29 +59,20 @@ _MOST_TOKEN_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
-    """The state of an instance by its own word. ``state`` is ``PAUSED`` while it works but is paused, None when it does not answer; ``restoring`` are the
-    records that its stores still have to read, ``standby_tasks`` the tasks that it only keeps ready, ``commit_interval_ms`` how often it commits, each
-    None when it does not tell; ``client_ids`` are the names of its Kafka Streams or of their consumers. ``problem`` is why an instance that answers does not
-    say how it is.
+class Reported(OwnWord):
+    """The answer of an instance. ``state`` is ``PAUSED`` while it works but is paused, None when it does not answer. ``problem`` is why an instance that
+    answers does not say how it is.
     """
 
     state: str | None
-    restoring: int | None = None
-    standby_tasks: int | None = None
-    commit_interval_ms: int | None = None
-    client_ids: tuple[str, ...] = ()
     problem: str | None = None
 
     def on(self, look: InstanceStatus) -> InstanceStatus:
         """Add this to what was seen of the instance from outside."""
         return replace(
             look,
+            **codec.fields_of(OwnWord, self),
             streams_state=self.state,
-            restoring=self.restoring,
-            standby_tasks=self.standby_tasks,
-            commit_interval_ms=self.commit_interval_ms,
-            client_ids=self.client_ids,
             detail=f"{look.detail}, {self.problem}" if self.problem else look.detail,
         )
 

@@ -37,18 +37,29 @@ class ForeignOwner(Refused):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceStatus:
-    """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when
-    it does not answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when
-    it crashed, was killed, or its end was not recorded. ``detail`` helps a person find it: pid, pod, container. ``restoring`` are the records that its
-    stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them,
-    ``commit_interval_ms`` the interval at which it commits; None when it does not tell. ``reported_closed`` is True when it said itself that Kafka Streams was
+class OwnWord:
+    """An instance by its own word. ``restoring`` are the records that its stores still have to read from their changelogs, ``standby_tasks`` the tasks it
+    keeps ready for others, warm-up tasks among them, ``commit_interval_ms`` the interval at which it commits; each None when it does not tell. ``client_ids``
+    are the names of its Kafka Streams or of their consumers, empty when it does not tell.
+    """
+
+    restoring: int | None = None
+    standby_tasks: int | None = None
+    commit_interval_ms: int | None = None
+    client_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceStatus(OwnWord):
+    """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when it does not
+    answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when it crashed, was killed, or its
+    end was not recorded. ``detail`` helps a person find it: pid, pod, container. ``reported_closed`` is True when it said itself that Kafka Streams was
     closed before it ended; else ``closed_cleanly`` rests on how the program ended. ``stopped_here`` is True for one that is gone because this software asked
-    its last run to end, False where that is on record and nobody did, None where nobody keeps such a record. ``client_ids`` are the names of its Kafka Streams
-    or of their consumers, ``host`` is the address that the brokers see it at: by them the members of the group are known to be its own. Empty when it does not
-    tell. ``program_runs`` is False for one that may come at any moment and whose program does not run now: no member of the group is its own, but those that
-    an earlier run has left at ``host``, an address that nothing else has. ``restarts`` is how often whoever keeps it running has started its program again
-    after an end that nobody here asked for; 0 where nobody counts.
+    its last run to end, False where that is on record and nobody did, None where nobody keeps such a record. ``host`` is the address that the brokers see it
+    at, empty when it does not tell: by this and by ``client_ids`` the members of the group are known to be its own. ``program_runs`` is False for one that
+    may come at any moment and whose program does not run now: no member of the group is its own, but those that an earlier run has left at ``host``, an
+    address that nothing else has. ``restarts`` is how often whoever keeps it running has started its program again after an end that nobody here asked for; 0
+    where nobody counts.
     """
 
     name: str
@@ -56,12 +67,8 @@ class InstanceStatus:
     streams_state: str | None
     closed_cleanly: bool | None
     detail: str
-    restoring: int | None = None
-    standby_tasks: int | None = None
-    commit_interval_ms: int | None = None
     reported_closed: bool = False
     stopped_here: bool | None = None
-    client_ids: tuple[str, ...] = ()
     host: str = ""
     program_runs: bool = True
     restarts: int = 0

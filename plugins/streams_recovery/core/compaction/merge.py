@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, Self
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.compaction_proof import Compaction, MergedFrom, MergeProof
+from streams_recovery.core.repository.compaction_proof import Compaction, MergedFrom, MergeProof, Rewritten
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 
 # What a task needs on its disk is a file of this size and the largest of those that it is made of.
@@ -79,15 +80,10 @@ class MergeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMerged:
+class GroupMerged(Rewritten):
     """The result for one group: its new range, what was read of the old files and of the new one (see ``MergeProof``), and the new one's ``problems``."""
 
-    tp: TopicPartition
     merged: CopiedRange
-    rows_before: int
-    rows_after: int
-    digest_before: str
-    digest_after: str
     problems: tuple[str, ...]
 
 
@@ -227,16 +223,7 @@ def judge(planned: Sequence[GroupToMerge], done: Sequence[GroupMerged]) -> tuple
 
 
 def _proof(group: GroupToMerge, one: GroupMerged) -> MergeProof:
-    return MergeProof(
-        tp=group.tp,
-        start=group.start,
-        end=group.end,
-        files=len(group.files),
-        rows_before=one.rows_before,
-        rows_after=one.rows_after,
-        digest_before=one.digest_before,
-        digest_after=one.digest_after,
-    )
+    return MergeProof(**codec.fields_of(Rewritten, one), start=group.start, end=group.end, files=len(group.files))
 
 
 def _problem(group: GroupToMerge, one: GroupMerged) -> str | None:

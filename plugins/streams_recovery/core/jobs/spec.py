@@ -86,21 +86,26 @@ class CutBy(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowSlice:
-    """More bounds than the moment. Left out are rows with a timestamp before ``since``, rows below the offset ``first``, and rows from the offset
-    ``stop`` on. None is no bound. Of the taken rows, ``own`` belong to the requested interval. The others are around it; ``lead`` of them come before
-    its first record or any later one. ``wrong`` records before ``stop`` have a wrong clock and are left out, and from ``stop`` on ``left`` of the interval
-    and ``around`` of the input around it.
+class IntervalRows:
+    """Rows of a log that are taken for an interval. ``own`` of them belong to it. The others are around it; ``lead`` of them come before its first record or
+    any later one. ``stop`` is the offset of the first record that ends the log, None where none does. ``wrong`` records before it have a wrong clock and are
+    left out. So are, from there on, ``left`` of the interval and ``around`` of the input around it.
     """
 
-    since: int | None
-    first: int | None
-    stop: int | None
     own: int
     lead: int
+    stop: int | None
     wrong: int = 0
     left: int = 0
     around: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSlice(IntervalRows):
+    """More bounds than the moment. Left out are also rows with a timestamp before ``since``, and rows below the offset ``first``. None is no bound."""
+
+    since: int | None
+    first: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,24 +193,30 @@ class LeftBehind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
-    """The verdict with its counts. ``savepoints`` manifests and ``records`` (entries of logs, and what was written when savepoints were published)
-    were read; ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows. ``minimal`` of the savepoints need none.
-    ``sampling`` is how far samples have come with this check, None while none was taken; ``left_behind`` is None for a check of a single savepoint.
+class StructureFacts:
+    """Facts from manifests and records. ``savepoints`` manifests and ``records`` (entries of logs, and what was written when savepoints were published) were
+    read. ``minimal`` of the savepoints need no files. ``sampling`` is how far samples have come, None while none was taken; ``left_behind`` is None for a
+    check of a single savepoint.
     """
+
+    savepoints: int
+    minimal: int
+    records: int
+    findings: tuple[Finding, ...]
+    sampling: SampleProgress | None = None
+    left_behind: LeftBehind | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport(StructureFacts):
+    """The verdict with its counts. ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows."""
 
     check_id: str
     application_id: str
     level: str
-    savepoints: int
-    minimal: int
-    records: int
     files: int
     files_read: int
     rows_read: int
-    findings: tuple[Finding, ...]
-    sampling: SampleProgress | None = None
-    left_behind: LeftBehind | None = None
 
     @property
     def checked_nothing(self) -> bool:

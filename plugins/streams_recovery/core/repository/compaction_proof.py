@@ -17,19 +17,25 @@ class Compaction(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionProof:
-    """The proof that the compacted rows of one partition have the same state as all its rows. ``keys`` counts the keys of all rows, including deleted
-    ones. The states are counts and digests (SHA-256) of the newest row of each key, before and after. For windowed stores they include deleted keys.
-    """
+class Rewritten:
+    """Rows of a partition that were written again: how many there were before and after, and a digest (SHA-256) of what has to be the same in both."""
 
     tp: TopicPartition
     rows_before: int
     rows_after: int
+    digest_before: str
+    digest_after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionProof(Rewritten):
+    """The proof that the compacted rows of one partition have the same state as all its rows. ``keys`` counts the keys of all rows, including deleted
+    ones. The states are counts, and the digests are those, of the newest row of each key. For windowed stores they include deleted keys.
+    """
+
     keys: int
     state_before: int
     state_after: int
-    digest_before: str
-    digest_after: str
 
     @property
     def holds(self) -> bool:
@@ -52,19 +58,14 @@ class CompactedFrom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeProof:
+class MergeProof(Rewritten):
     """The proof that the one file of the range ``[start, end)`` of a partition has every record of the ``files`` that it was merged from, in their order. The
-    digests (SHA-256) are over offset, timestamp and its type, key, value and headers of every record, before and after.
+    digests are over offset, timestamp and its type, key, value and headers of every record.
     """
 
-    tp: TopicPartition
     start: int
     end: int
     files: int
-    rows_before: int
-    rows_after: int
-    digest_before: str
-    digest_after: str
 
     @property
     def holds(self) -> bool:

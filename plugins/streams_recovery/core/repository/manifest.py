@@ -91,20 +91,27 @@ class PartitionImage(LogAtCut):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicAtCut:
-    """A topic at the cut. ``config`` has the overrides from before our hold was applied, and ``in_force`` what counted on it then, whoever had set it.
-    ``archived`` tells whether its records are in the savepoint; an input that is not archived still has its committed offsets there. ``evidence`` says why an
-    internal topic was taken for the application's own, None where only its name did.
+class TopicOfCut:
+    """A topic at the cut, as every view of a savepoint tells of it. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether
+    its records are in the savepoint; an input that is not archived still has its committed offsets there.
     """
 
     name: str
     role: TopicRole
-    topic_id: str
-    replication_factor: int
-    config: dict[str, str]
-    in_force: dict[str, InForce]
     store: StoreKind | None
     archived: bool
+    replication_factor: int
+    config: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAtCut(TopicOfCut):
+    """A topic at the cut. ``in_force`` is what counted on it then, whoever had set it. ``evidence`` says why an internal topic was taken for the application's
+    own, None where only its name did.
+    """
+
+    topic_id: str
+    in_force: dict[str, InForce]
     evidence: Evidence | None = None
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
+from streams_recovery.core.jobs.spec import CutBy, IntervalRows, RowCut, RowSlice
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SETTLED_MS, LogCut
@@ -107,22 +107,12 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IntervalLook:
-    """One file within bounds. ``rows`` are taken. ``behind`` of these come after ``first_later``, the first record later than the last moment.
-    ``own`` of them belong to the interval. ``lead`` of them come before the first taken record of the interval or later. ``stop`` is the first record
-    that ends the log, None if the file has none. ``wrong`` records before it have a wrong clock. Of those from there on only two numbers are told:
-    ``left`` are of the interval, and ``around`` are of the input around it.
-    """
+class IntervalLook(IntervalRows):
+    """One file within bounds. ``rows`` are taken. ``behind`` of these come after ``first_later``, the first record later than the last moment."""
 
     rows: int
     behind: int
-    own: int
-    lead: int
     first_later: int | None
-    stop: int | None
-    wrong: int = 0
-    left: int = 0
-    around: int = 0
 
 
 LookIntoFile = Callable[[SegmentFile, Bounds], IntervalLook]

@@ -161,18 +161,11 @@ class PointInTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestorePlan:
-    """A whole restore of an application from one savepoint, its own or that of ``source_application_id``; or, without a savepoint, from the input
-    alone: then nothing is loaded, and the application builds its state again. ``strategy`` says how the inputs' offsets were chosen, as it was
-    asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are
-    loaded before state is built from them, None where all of them are there. ``point`` is None unless it is brought to a moment, and ``in_place`` None
-    unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are another one's: they stay as they
-    are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own. ``offsets_kept`` are inputs whose
-    committed offsets nobody touches, whatever they are by then. ``single`` is None unless topics are brought back alone: then no internal topic is in the
-    plan, and the state stays as it is. ``move`` is None unless the application goes to another site, whose topics these are. ``deploy`` is
-    the command that is run before the start, empty where none is configured. ``upgrade`` is None unless a new version goes on with the state that is there:
-    then nothing is loaded, and nothing is built again. ``archived`` is None unless inputs go on behind the savepoint, with what an archiver has copied,
-    and ``state`` unless the state does.
+class RestoreFacts:
+    """What a restore brings back: the state of an application from one savepoint, its own or that of ``source_application_id``. Without a ``savepoint_id``
+    nothing is loaded, and the application builds its state again from the input. ``point`` is the moment that it is brought to, None for that of the
+    savepoint. ``single`` are topics that are brought back alone, None where the state is. ``move`` says from which site to which the application goes, None
+    where it stays. ``upgrade`` says which version goes on with the state that is there, None unless one does: then nothing is loaded or built again.
     """
 
     application_id: str
@@ -180,6 +173,23 @@ class RestorePlan:
     savepoint_id: str | None
     captured_at: int | None
     consistency: Consistency | None
+    point: PointInTime | None = None
+    single: SingleTopics | None = None
+    move: SiteMove | None = None
+    upgrade: VersionChange | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan(RestoreFacts):
+    """A whole restore. ``strategy`` says how the inputs' offsets were chosen, as it was asked for; unless ``offsets_agree``, the restored state ends
+    elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are loaded before state is built from them, None where all of them
+    are there. ``in_place`` is None unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are
+    another one's: they stay as they are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own.
+    ``offsets_kept`` are inputs whose committed offsets nobody touches, whatever they are by then. A plan of ``single`` topics has no internal topic. Topics
+    of a ``move`` are those of the other site. ``deploy`` is the command that is run before the start, empty where none is configured. ``archived`` is None
+    unless inputs go on behind the savepoint, with what an archiver has copied, and ``state`` unless the state does.
+    """
+
     safety: SafetyPolicy
     delete: tuple[TopicToDelete, ...]
     create: tuple[TopicToCreate, ...]
@@ -188,16 +198,12 @@ class RestorePlan:
     offsets_agree: bool
     warnings: tuple[str, ...]
     observed: Observed
-    point: PointInTime | None = None
     in_place: InPlace | None = None
     claimed: tuple[ClaimedTopic, ...] = ()
     evidence: dict[str, Evidence] = field(default_factory=dict)
     inputs_from: str | None = None
     offsets_kept: tuple[TopicPartition, ...] = ()
-    single: SingleTopics | None = None
-    move: SiteMove | None = None
     deploy: tuple[str, ...] = ()
-    upgrade: VersionChange | None = None
     archived: ArchivedInput | None = None
     state: ArchivedState | None = None
 

@@ -56,18 +56,24 @@ class LogState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionProof:
-    """The proof for one partition, and the number of rows it covers. ``keys_compared`` counts keys that are not deleted, None if keys were not
-    compared.
+class RowsCompared:
+    """Rows of a topic that were compared: those of the savepoint and those that were restored. ``keys_compared`` counts keys that are not deleted, None if keys
+    were not compared.
     """
 
     topic: str
-    partition: int
-    proof: Proof
     rows: int
     archived_digest: str
     restored_digest: str
     keys_compared: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProof(RowsCompared):
+    """The proof for one partition, over all its rows."""
+
+    partition: int
+    proof: Proof
 
     @property
     def holds(self) -> bool:

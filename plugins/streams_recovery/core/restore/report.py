@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from streams_recovery.core.escaping import Markdown, code, joined, md
-from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.names import store_name
 from streams_recovery.core.restore.estimate import Sizes
-from streams_recovery.core.restore.failover import SiteMove
-from streams_recovery.core.restore.plan import PointInTime, RestorePlan
-from streams_recovery.core.restore.proofs import PartitionProof, Proof, QueryCheck
+from streams_recovery.core.restore.plan import RestoreFacts, RestorePlan
+from streams_recovery.core.restore.proofs import PartitionProof, Proof, QueryCheck, RowsCompared
 from streams_recovery.core.restore.single_topics import SingleTopics
 from streams_recovery.core.rollout.upgrade import VersionChange, Watched
 from streams_recovery.core.words import moment, span
@@ -53,19 +52,11 @@ _FILES = md(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicEvidence:
-    """One topic and the proof of each of its partitions. The digests are SHA-256 over the digests and row counts of its partitions (see
-    ``digest_of``), of the savepoint's records and of the topic's records. ``keys_compared`` counts keys that are not deleted, None if keys were not
-    compared.
-    """
+class TopicEvidence(RowsCompared):
+    """One topic and the proof of each of its partitions. The digests are SHA-256 over the digests and row counts of its partitions (see ``digest_of``)."""
 
-    topic: str
     role: TopicRole
     partitions: tuple[PartitionProof, ...]
-    rows: int
-    archived_digest: str
-    restored_digest: str
-    keys_compared: int | None
 
     @property
     def proven(self) -> bool:
@@ -74,27 +65,19 @@ class TopicEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreReport:
-    """The evidence of a restore, stored in the repository. Without a ``savepoint_id`` it was a rebuild from the input; its topics, if any, are
-    inputs, globals and outputs from the savepoint in ``manifests``.
+class RestoreReport(RestoreFacts):
+    """The evidence of a restore, stored in the repository. Without a ``savepoint_id`` it was a rebuild from the input; its topics, if any, are inputs,
+    globals and outputs from the savepoint in ``manifests``.
 
-    ``manifests`` has the hashes of the stored manifests that were used, by savepoint. Each manifest has the hash of every file it names. A hash is
-    None if the manifest was gone at the end of the restore. ``missing`` are planned partitions without a proof over all their records.
-    ``safety_savepoint`` is the one for an undo, None if there was no state to save. ``still_held`` are topics whose retention is not put back yet,
-    because restored records would expire; every later savepoint tries again. ``expiring`` says which records their own retention may delete from now on.
-    ``seconds`` has the steps of the restore by name, None if it was
-    interrupted. ``point`` is the moment of a restore to a point in time. ``query_checks`` compare answers of the running application. ``single`` says
-    which topics were brought back alone, None where the state was restored. ``move`` says from which site to which the application went. ``upgrade`` says which
-    version went on with the state that was there, and ``watched`` what came of watching it.
+    ``manifests`` has the hashes of the stored manifests that were used, by savepoint. Each manifest has the hash of every file it names. A hash is None if
+    the manifest was gone at the end of the restore. ``missing`` are planned partitions without a proof over all their records. ``safety_savepoint`` is the
+    one for an undo, None if there was no state to save. ``still_held`` are topics whose retention is not put back yet, because restored records would expire;
+    every later savepoint tries again. ``expiring`` says which records their own retention may delete from now on. ``seconds`` has the steps of the restore by
+    name, None if it was interrupted. ``query_checks`` compare answers of the running application. ``watched`` is what came of watching an ``upgrade``.
     """
 
     format_version: Literal[7]
     restore_id: str
-    application_id: str
-    source_application_id: str
-    savepoint_id: str | None
-    captured_at: int | None
-    consistency: Consistency | None
     manifests: dict[str, str | None]
     plan_hash: str
     requested_by: str
@@ -112,11 +95,7 @@ class RestoreReport:
     expiring: tuple[str, ...]
     sizes: Sizes
     seconds: dict[str, float] | None
-    point: PointInTime | None
     query_checks: tuple[QueryCheck, ...]
-    single: SingleTopics | None
-    move: SiteMove | None
-    upgrade: VersionChange | None
     watched: Watched | None
 
     @property

@@ -128,22 +128,28 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutoverPlan:
+class PairPlan:
+    """What becomes of an application and its clone. ``outputs`` maps the clone's own outputs to the real ones."""
+
+    old: str
+    clone: str
+    outputs: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverPlan(PairPlan):
     """The plan of a cut-over. The counts change while a person reads the plan: ``again`` is input whose output comes twice, ``tail`` are unread
     records in repartition topics of the application that will be started, and ``lag`` is how far the clone is behind its input. ``comparison`` is what is
     known of the outputs of both, empty for a roll-back.
     """
 
     step: CutoverStep
-    old: str
-    clone: str
-    outputs: dict[str, str]
     running: dict[str, tuple[str, ...]]
     offsets: dict[str, Counts]
     again: Counts
     tail: Counts
     lag: Counts
-    warnings: tuple[str, ...]
     comparison: str
 
     @property
@@ -162,14 +168,10 @@ class CutoverPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradePlan:
+class UpgradePlan(PairPlan):
     """An offline upgrade: the old application is stopped for a savepoint, and the clone is started from it with the real outputs."""
 
-    old: str
-    clone: str
-    outputs: dict[str, str]
     running: tuple[str, ...]
-    warnings: tuple[str, ...]
 
     @property
     def hash(self) -> str:

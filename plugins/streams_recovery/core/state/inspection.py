@@ -107,22 +107,29 @@ class FoundRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
-    """Findings of one run, at ``at`` (ms). ``other`` is what the savepoint was compared with, a savepoint's id or ``live``; empty for a look-up.
-
-    ``sentences`` have names, numbers and offsets. ``has_data`` says that the question and the rows may have keys and values of the application.
+class Findings:
+    """Findings of one run, at ``at`` (ms). ``other`` is what the savepoint was compared with, empty for a look-up. ``has_data`` says that there may be keys and
+    values of the application among them, as there are in ``found`` where the configuration allows to show them.
     """
 
     savepoint_id: str
     other: str
-    question: str
     outcome: Outcome
-    sentences: tuple[str, ...]
     found: FoundRows
     has_data: bool
     at: int
     run_id: str
     requested_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection(Findings):
+    """Findings about records of state. It was compared with ``other``, a savepoint's id or ``live``. ``sentences`` have names, numbers and offsets, and the
+    ``question`` may have keys and values.
+    """
+
+    question: str
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
-from streams_recovery.core.repository.manifest import CutProof, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.kafka_types import Guarantee, TopicRole
+from streams_recovery.core.repository.manifest import CutProof, Manifest, PartitionImage, TopicImage, TopicOfCut
 from streams_recovery.core.repository.publication import SavepointFacts, savepoint_facts
 from streams_recovery.core.repository.segment_file import Gap
 from streams_recovery.core.repository.survival import lost_with_cluster
@@ -40,15 +40,9 @@ class PartitionDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDetail:
+class TopicDetail(TopicOfCut):
     """One topic at the cut, see ``TopicImage``."""
 
-    name: str
-    role: TopicRole
-    store: StoreKind | None
-    archived: bool
-    replication_factor: int
-    config: dict[str, str]
     full_since: int
     partitions: tuple[PartitionDetail, ...]
 
@@ -126,12 +120,7 @@ def require_about(detail: SavepointDetail, application_id: str, savepoint_id: st
 
 def _topic(topic: TopicImage) -> TopicDetail:
     return TopicDetail(
-        name=topic.name,
-        role=topic.role,
-        store=topic.store,
-        archived=topic.archived,
-        replication_factor=topic.replication_factor,
-        config=topic.config,
+        **codec.fields_of(TopicOfCut, topic),
         full_since=topic.full_since,
         partitions=tuple(_partition(image) for image in topic.partitions),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, replace
 
+from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import JobPlan
@@ -44,19 +45,13 @@ STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
-    """The result of reading manifests, records and sizes. ``savepoints`` manifests, ``minimal`` ones among them, and ``records`` were read, ``present`` files
-    are there with their size. ``sampling`` is how far samples had come before this check, ``sampled`` with it. ``left_behind`` as in ``CheckReport``.
+class Structure(check.StructureFacts):
+    """The result of reading manifests, records and sizes. ``present`` files are there with their size. ``sampling`` is how far samples had come before this
+    check, ``sampled`` with it.
     """
 
-    savepoints: int
-    minimal: int
-    records: int
     present: int
-    findings: tuple[Finding, ...]
-    sampling: SampleProgress | None
     sampled: SampleProgress | None
-    left_behind: LeftBehind | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,20 +259,20 @@ def conclude_check(recovery: RecoveryContext, ticket: CheckTicket, result: Artif
         read = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
         if result is not None:
             checked = {done.key: done for done in recovery.artifacts.read_own(CheckResult, ticket.check_id, result).files}
-    report = CheckReport(
-        check_id=ticket.check_id,
-        application_id=recovery.application_id,
-        level=ticket.level,
-        savepoints=structure.savepoints,
-        minimal=structure.minimal,
-        records=structure.records,
-        files=structure.present,
-        files_read=sum(done.read for done in checked.values()),
-        rows_read=sum(done.rows for done in checked.values()),
+    seen = replace(
+        structure,
         findings=tuple(check.worst_first((*structure.findings, *check.findings_of(read, checked)))),
         # What was not read has to be read by the next check.
         sampling=structure.sampled if any(done.read for done in checked.values()) else structure.sampling,
-        left_behind=structure.left_behind,
+    )
+    report = CheckReport(
+        **codec.fields_of(check.StructureFacts, seen),
+        files=structure.present,
+        check_id=ticket.check_id,
+        application_id=recovery.application_id,
+        level=ticket.level,
+        files_read=sum(done.read for done in checked.values()),
+        rows_read=sum(done.rows for done in checked.values()),
     )
     AppendLog(recovery.repository, recovery.layout.check(ticket.check_id), CheckReport, most_bytes=MOST_BYTES).append(report)
     return report

@@ -14,7 +14,7 @@ from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import SealKeys, split_seal
 from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds_of
-from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.plan import RestoreFacts, RestorePlan
 from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, report_page, topic_evidence
 from streams_recovery.core.words import LATEST, is_id
@@ -49,11 +49,7 @@ def report_of(
     report = RestoreReport(
         format_version=EVIDENCE_VERSION,
         restore_id=ticket.restore_id,
-        application_id=planned.application_id,
-        source_application_id=planned.source_application_id,
-        savepoint_id=planned.savepoint_id,
-        captured_at=planned.captured_at,
-        consistency=planned.consistency,
+        **codec.fields_of(RestoreFacts, planned),
         manifests=_manifests(recovery, ticket, planned),
         plan_hash=ticket.plan_hash,
         requested_by=ticket.requested_by,
@@ -71,11 +67,7 @@ def report_of(
         expiring=expiring,
         sizes=sizes_of(planned),
         seconds=seconds_of(journal, began_at=ticket.started_at),
-        point=planned.point,
         query_checks=checked.query_checks,
-        single=planned.single,
-        move=planned.move,
-        upgrade=planned.upgrade,
         watched=None,
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, NotExact, Refused
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.journal import Phase
@@ -29,6 +30,7 @@ from streams_recovery.operations.rollout.open import again_command, hold_both, r
 from streams_recovery.operations.rollout.values import (
     BroughtBack,
     CutoverReport,
+    CutoverRun,
     CutoverTicket,
     LiveStarted,
     OutputsTransferred,
@@ -260,8 +262,7 @@ def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, 
     done = _transferred(old, clone, ticket)
     lasts = {recovery.application_id: recovery.ownership.last() for recovery in (old, clone)}
     report = CutoverReport(
-        step=ticket.step,
-        run=ticket.run,
+        **codec.fields_of(CutoverRun, ticket),
         live=live.application_id,
         stopped=other.application_id,
         closed_cleanly=stopped.closed_cleanly,
@@ -269,9 +270,6 @@ def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, 
         records_again=sum(done.again.values()),
         tail=done.tail,
         offsets={name: last.offsets for name, last in lasts.items() if last is not None},
-        requested_by=ticket.requested_by,
-        reason=ticket.reason,
-        started_at=ticket.started_at,
         finished_at=clone.clock(),
     )
     clone.artifacts.write(ticket.run, REPORT, report)

@@ -47,19 +47,25 @@ class CutoverRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutoverTicket:
-    """A cut-over under way, with the locks of both. ``running`` are the application ids of those that ran when it was opened."""
+class CutoverRun:
+    """One run of a cut-over or roll-back."""
 
     step: CutoverStep
     run: str
     requested_by: str
     reason: str
+    started_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutoverTicket(CutoverRun):
+    """A cut-over under way, with the locks of both. ``running`` are the application ids of those that ran when it was opened."""
+
     plan_hash: str
     old: HeldLock
     clone: HeldLock
     running: tuple[str, ...]
     restore_first: bool
-    started_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +94,9 @@ class LiveStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutoverReport:
+class CutoverReport(CutoverRun):
     """A cut-over that is done. ``records_again`` is the sum of ``again``; ``offsets`` are what both had committed when the outputs were transferred."""
 
-    step: CutoverStep
-    run: str
     live: str
     stopped: str
     closed_cleanly: dict[str, bool]
@@ -100,9 +104,6 @@ class CutoverReport:
     records_again: int
     tail: dict[TopicPartition, int]
     offsets: dict[str, dict[TopicPartition, int]]
-    requested_by: str
-    reason: str
-    started_at: int
     finished_at: int
 
 
