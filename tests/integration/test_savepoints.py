@@ -29,7 +29,7 @@ def of_profile(small: Small, profile: Profile) -> Small:
     """The same application with another profile; every glob matches every topic."""
     config = small.recovery.config
     backup = config.backup.model_copy(update={"profile": profile})
-    topics = config.topics.model_copy(update={"include": ("*",), "exclude": ("*.out",)})
+    topics = replace(config.topics, include=("*",), exclude=("*.out",))
     return replace(small, recovery=replace(small.recovery, config=config.model_copy(update={"backup": backup, "topics": topics})))
 
 

@@ -229,7 +229,7 @@ def test_a_further_output_of_a_new_version_is_named_and_the_others_are_compared(
         put(cloned.old, topic, "a")
 
     def writing(clone: RecoveryContext, names: dict[str, str]) -> RecoveryContext:
-        topics = clone.config.topics.model_copy(update={"outputs": tuple(names.values())})
+        topics = replace(clone.config.topics, outputs=tuple(names.values()))
         renamed = clone.config.restore.model_copy(update={"topic_map": names})
         return replace(clone, config=clone.config.model_copy(update={"topics": topics, "restore": renamed}))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -39,7 +39,7 @@ class Minimal(Stack):
         """The example's configuration with that."""
         found = super().config()
         backup = found.backup.model_copy(update={"profile": Profile.MINIMAL})
-        topics = found.topics.model_copy(update={"include": found.topics.outputs})
+        topics = replace(found.topics, include=found.topics.outputs)
         return found.model_copy(update={"backup": backup, "topics": topics})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -14,7 +13,6 @@ from streams_recovery.config.fields import (
     ConnectionId,
     FieldPath,
     Globs,
-    InputName,
     Integer,
     LocalPath,
     Seconds,
@@ -22,14 +20,13 @@ from streams_recovery.config.fields import (
     Switch,
     Text,
     TopicName,
-    TopicPattern,
 )
 from streams_recovery.core.application_kind import ApplicationKind
-from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
-from streams_recovery.core.names import matches_pattern
+from streams_recovery.core.kafka_types import Guarantee, StoreKind
 from streams_recovery.core.outputs.keys import ReadBy
 from streams_recovery.core.outputs.values import Windowed
 from streams_recovery.core.savepoint.cut import MOST_COMMIT_INTERVAL_MS
+from streams_recovery.core.savepoint.topology import Topics
 from streams_recovery.core.state.table import READABLE, Format
 
 
@@ -72,60 +69,16 @@ class Source(Section):
     timeout_seconds: Seconds = 60
 
 
-class Topics(Section):
-    """The application's own topics. Internal topics are found by themselves and archived unless ``backup.profile`` is minimal; ``include`` and
-    ``exclude`` choose which of the topics named here are archived with their records too, besides those that ``backup.survive_cluster_loss`` needs.
-    Offsets and settings of all of them are always in a savepoint. ``owned`` are internal topics that nothing but their names would say to be this
-    application's, ``foreign`` those of another one whose id begins like this one's. ``input_patterns`` are what the program subscribes to by pattern: which
-    topics they mean is known only on a cluster, see ``on``.
-    """
-
-    inputs: tuple[InputName, ...] = ()
-    input_patterns: Annotated[tuple[TopicPattern, ...], Field(max_length=100)] = ()
-    outputs: tuple[TopicName, ...] = ()
-    globals: tuple[TopicName, ...] = ()
-    include: Globs = ()
-    exclude: Globs = ()
-    owned: tuple[TopicName, ...] = ()
-    foreign: tuple[TopicName, ...] = ()
-
-    @property
-    def declared(self) -> dict[str, TopicRole]:
-        """Every topic named here with its role. A topic that is read and written counts as input: that is the stronger promise."""
-        return {
-            **dict.fromkeys(self.outputs, TopicRole.OUTPUT),
-            **dict.fromkeys(self.globals, TopicRole.GLOBAL),
-            **dict.fromkeys(self.inputs, TopicRole.INPUT),
-        }
-
-    def reads(self, name: str) -> bool:
-        """True for an input, be it one that a pattern means. A global topic is none: Kafka Streams reads a topic one way only."""
-        return name in self.inputs or (name not in self.globals and name not in self.foreign and matches_pattern(name, self.input_patterns))
-
-    def on(self, existing: Iterable[str]) -> Self:
-        """The topics where these exist: inputs are all that the patterns mean there, those that are named first."""
-        if not self.input_patterns:
-            return self
-        return self.model_copy(
-            update={"inputs": (*self.inputs, *sorted(name for name in {*existing} - {*self.inputs} if self.reads(name)))}
+def check_topics(topics: Topics) -> None:
+    """Raises ``ValueError`` for topics that no application can have."""
+    if not topics.inputs and not topics.input_patterns:
+        raise ValueError(
+            "neither inputs nor input_patterns: name the topics that the application reads, or what it subscribes to by pattern"
         )
-
-    @model_validator(mode="after")
-    def _some_input(self) -> Self:
-        if not self.inputs and not self.input_patterns:
-            raise ValueError(
-                "neither inputs nor input_patterns: name the topics that the application reads, or what it subscribes to by pattern"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _apart(self) -> Self:
-        both = sorted(set(self.inputs) & set(self.globals))
-        if both:
-            raise ValueError(f"{both[0]} is in inputs and in globals; Kafka Streams reads a topic one way only")
-        if contested := sorted(set(self.owned) & set(self.foreign)):
-            raise ValueError(f"{contested[0]} is in owned and in foreign; it is either this application's or another one's")
-        return self
+    if both := sorted(set(topics.inputs) & set(topics.globals)):
+        raise ValueError(f"{both[0]} is in inputs and in globals; Kafka Streams reads a topic one way only")
+    if contested := sorted(set(topics.owned) & set(topics.foreign)):
+        raise ValueError(f"{contested[0]} is in owned and in foreign; it is either this application's or another one's")
 
 
 class Groups(Section):

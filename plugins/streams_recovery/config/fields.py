@@ -272,7 +272,13 @@ class RateLimits(Section):
     bytes_per_second: Annotated[Integer, Field(ge=1, le=10**12)] | None = None
 
 
-_TEXTS: Final = {TextRule.DURATION: Duration}
+_TEXTS: Final = {
+    TextRule.DURATION: Duration,
+    TextRule.TOPICS: tuple[TopicName, ...],
+    TextRule.INPUTS: tuple[InputName, ...],
+    TextRule.PATTERNS: Annotated[tuple[TopicPattern, ...], Field(max_length=100)],
+    TextRule.GLOBS: Globs,
+}
 _NUMBERS: Final = {int: Integer, float: Number}
 
 
@@ -296,10 +302,11 @@ def _is_duration(hint: Any) -> bool:
 @dataclasses.dataclass(frozen=True, slots=True)
 class AsSection:
     """An annotation for a key below which a value of the core is written, a frozen dataclass of this ``kind``. It is read, and refused, as a section is whose
-    keys are the fields.
+    keys are the fields; ``check`` raises ``ValueError`` for one that contradicts itself.
     """
 
     kind: type
+    check: Callable[[Any], None] = lambda _value: None
 
     def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_wrap_validator_function(
@@ -309,7 +316,11 @@ class AsSection:
         )
 
     def _read(self, value: Any, read: Callable[[Any], Any]) -> Any:
-        return value if isinstance(value, self.kind) else self.kind(**_each(self.kind, read(value), _value))
+        if isinstance(value, self.kind):
+            return value
+        made = self.kind(**_each(self.kind, read(value), _value))
+        self.check(made)
+        return made
 
     def _plain(self, value: Any) -> dict[str, Any]:
         return _each(self.kind, value, _text_of)

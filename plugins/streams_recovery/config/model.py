@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streams_recovery.config.application import Application, Groups, Output, Source, Store, Topics
+from streams_recovery.config.application import Application, Groups, Output, Source, Store, check_topics
 from streams_recovery.config.backup import (
     SURVIVE_CLUSTER_LOSS,
     Access,
@@ -21,19 +22,20 @@ from streams_recovery.config.backup import (
     Storage,
     archive_problems,
 )
-from streams_recovery.config.fields import ConfigurationName, Section, StoreName, TopicName, whole
+from streams_recovery.config.fields import AsSection, ConfigurationName, Section, StoreName, TopicName, whole
 from streams_recovery.config.monitor import Monitor
 from streams_recovery.config.restore import Clone, Deploy, Restore, clone_problems, real_outputs
 from streams_recovery.config.runs import Runs
 from streams_recovery.config.sandbox import Drill, Reprocess, Sandbox, problems_elsewhere, reprocess_problems, sandbox_problems
 from streams_recovery.config.sites import Site, SiteName, names_at, site_problems
+from streams_recovery.core import codec
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.names import internal_examples
 from streams_recovery.core.repository.sites import PRIMARY
-from streams_recovery.core.savepoint.topology import Declared
+from streams_recovery.core.savepoint.topology import Declared, Topics
 
 NO_PAUSE_WITH_STANDBY = "Kafka Streams ends an application with standby tasks when it is resumed after a pause (KAFKA-20731)"
 
@@ -46,7 +48,7 @@ class ApplicationConfig(Section):
     application: Application
     source: Source = Source()
     spark: Spark = Spark()
-    topics: Topics
+    topics: Annotated[Topics, AsSection(Topics, check_topics)]
     groups: Groups = Groups()
     stores: dict[StoreName, Store] = Field(default_factory=dict)
     outputs: dict[TopicName, Output] = Field(default_factory=dict)
@@ -83,13 +85,8 @@ class ApplicationConfig(Section):
 
     def declared(self, profile: Profile, existing: Iterable[str] = ()) -> Declared:
         """The topics and stores that are declared here, for savepoints of this profile. Patterns are looked up among the ``existing`` topics."""
-        topics = self.topics.on(existing)
         return Declared(
-            inputs=topics.inputs,
-            outputs=topics.outputs,
-            globals=topics.globals,
-            include=topics.include,
-            exclude=topics.exclude,
+            **codec.fields_of(Topics, self.topics.on(existing)),
             stores={name: self.store_kind(name) for name in self.stores},
             profile=profile,
             all_read=self.backup.survive_cluster_loss,
@@ -151,7 +148,7 @@ class ApplicationConfig(Section):
         restore = {"topic_map": names, "replication_factor": there.replication_factor or self.restore.replication_factor}
         changes = {
             "source": self.source.model_copy(update={"connection": there.connection}),
-            "topics": topics.model_copy(update=called),
+            "topics": replace(topics, **called),
             "outputs": {there.called([name])[0]: output for name, output in self.outputs.items()},
             "stores": stores,
             "restore": self.restore.model_copy(update=restore),

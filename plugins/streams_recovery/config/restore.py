@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from streams_recovery.config.application import Topics
 from streams_recovery.config.fields import (
     Argv,
     ConfigurationName,
@@ -26,6 +25,7 @@ from streams_recovery.config.rules import OffsetRule
 from streams_recovery.config.runs import Runs, StartingKind
 from streams_recovery.config.runs.kind import StartTexts
 from streams_recovery.core.rollout.upgrade import watched_for
+from streams_recovery.core.savepoint.topology import Topics
 
 
 class Restore(Section):

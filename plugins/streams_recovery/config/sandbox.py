@@ -10,12 +10,12 @@ from typing import Annotated, Final, Literal, Protocol
 
 from pydantic import AfterValidator, Field
 
-from streams_recovery.config.application import Topics
 from streams_recovery.config.fields import ApplicationId, Duration, Integer, Section, Switch, TopicName, named
 from streams_recovery.config.rules import Cron, Schedule
 from streams_recovery.config.runs import IntervalRuns, Runs, SandboxRuns, StartingKind
 from streams_recovery.config.runs.kind import StartTexts
 from streams_recovery.core.names import internal_examples, internal_role
+from streams_recovery.core.savepoint.topology import Topics
 
 # As long as any name of an interval is.
 EXAMPLE: Final = "20261121T120000.000Z"

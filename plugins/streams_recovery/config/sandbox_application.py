@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from streams_recovery.config.application import Groups
@@ -111,7 +111,7 @@ class SandboxApplication(ApplicationConfig):
         changes = {
             "name": str(name),
             "application": config.application.model_copy(update={"id": sandbox.application_id}),
-            "topics": topics.model_copy(update={**mapped, "owned": owned, "foreign": ()}),
+            "topics": replace(topics, **mapped, owned=owned, foreign=()),
             "groups": Groups(),
             "stores": stores,
             "restore": there.restore.model_copy(update=restore),
@@ -171,7 +171,7 @@ def live(config: ApplicationConfig) -> ApplicationConfig:
     real = real_outputs(config.topics, config.restore.topic_map)
     kept = {name: own for name, own in config.restore.topic_map.items() if own not in real}
     changes = {
-        "topics": config.topics.model_copy(update={"outputs": tuple(real.get(name, name) for name in config.topics.outputs)}),
+        "topics": replace(config.topics, outputs=tuple(real.get(name, name) for name in config.topics.outputs)),
         "restore": config.restore.model_copy(update={"topic_map": kept}),
         "runs": clone.runs_live(config.runs),
     }

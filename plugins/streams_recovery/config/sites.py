@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from streams_recovery.config.application import Topics
 from streams_recovery.config.fields import ConnectionId, Integer, Section, TopicName, named
 from streams_recovery.config.runs import Runs, StartingKind
 from streams_recovery.core.repository.sites import PRIMARY
+from streams_recovery.core.savepoint.topology import Topics
 
 # No application has more; every start asks each of them.
 MOST_SITES: Final = 8

@@ -8,9 +8,15 @@ from typing import Annotated
 
 
 class TextRule(enum.Enum):
-    """What a text has to be, beyond a text. A ``duration`` is one of ISO 8601; its value is a number of seconds."""
+    """What a text has to be, beyond a text. A ``duration`` is one of ISO 8601; its value is a number of seconds. The others are lists: names of ``topics`` or
+    of ``inputs``, ``patterns`` of topics as a program subscribes to them, and ``globs``.
+    """
 
     DURATION = "duration"
+    TOPICS = "topics"
+    INPUTS = "inputs"
+    PATTERNS = "patterns"
+    GLOBS = "globs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +30,5 @@ class NumberBounds:
 
 
 Duration = Annotated[float, TextRule.DURATION]
+TopicNames = Annotated[tuple[str, ...], TextRule.TOPICS]
+Globs = Annotated[tuple[str, ...], TextRule.GLOBS]

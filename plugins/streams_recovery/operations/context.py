@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from streams_recovery.application.port import InstanceState, InstanceStatus, StreamsApplication
-from streams_recovery.config.application import Topics
 from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import NotFound
@@ -19,6 +18,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess
 from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry
 from streams_recovery.core.repository.seal import SealKeys
+from streams_recovery.core.savepoint.topology import Topics
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection

@@ -36,6 +36,6 @@ def cleared(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket
 
 def archiving(small: Small) -> Small:
     """The application with minimal savepoints that survive the loss of the cluster, and whose outputs are archived too."""
-    topics = small.recovery.config.topics.model_copy(update={"include": (small.output.topic,)})
+    topics = replace(small.recovery.config.topics, include=(small.output.topic,))
     chosen = replace(small, recovery=replace(small.recovery, config=small.recovery.config.model_copy(update={"topics": topics})))
     return surviving(chosen, profile=Profile.MINIMAL)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from streams_recovery.config.application import Topics
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
+from streams_recovery.core.savepoint.topology import Topics
 from tests.support.examples.configurations import APPLICATION, DRILL, MINIMAL, REPROCESS, refused, written
 
 THERE = ("orders-eu", "orders-us", "orders", "all-orders-eu", "orders-global", "orders-foreign", "__consumer_offsets")

@@ -161,7 +161,7 @@ class World:
     def configs(self) -> dict[str, ApplicationConfig]:
         """Both configurations."""
         clone = configured(self.directory, clone=True)
-        topics = clone.topics.model_copy(update={"outputs": ("out",)})
+        topics = replace(clone.topics, outputs=("out",))
         command = clone.runs.command.model_copy(update={"environment": {"OUT": "out"}}) if clone.runs.command is not None else None
         old = clone.model_copy(
             update={

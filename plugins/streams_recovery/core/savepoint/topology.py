@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Final, Self
 
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Evidence, Profile, StoreKind, TopicRole
-from streams_recovery.core.names import longer_owner, matches_any, store_name
+from streams_recovery.core.names import longer_owner, matches_any, matches_pattern, store_name
+from streams_recovery.core.written import Globs, TextRule, TopicNames
 
 _PRESENT: Final = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)
 _REPOSITORY: Final = (Evidence.RESTORED, Evidence.SAVEPOINT)
@@ -26,17 +27,50 @@ _VERSIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
-    """The configured topics. ``include`` and ``exclude`` are globs for the inputs, outputs and globals whose records are archived. With ``all_read``
-    the records of every input and global are archived, whatever the globs say. ``profile`` says whether records of internal topics are archived.
+class Topics:
+    """The application's own topics. Internal topics are found by themselves and archived unless ``backup.profile`` is minimal; ``include`` and
+    ``exclude`` choose which of the topics named here are archived with their records too, besides those that ``backup.survive_cluster_loss`` needs.
+    Offsets and settings of all of them are always in a savepoint. ``owned`` are internal topics that nothing but their names would say to be this
+    application's, ``foreign`` those of another one whose id begins like this one's. ``input_patterns`` are what the program subscribes to by pattern: which
+    topics they mean is known only on a cluster, see ``on``.
+    """
+
+    inputs: Annotated[tuple[str, ...], TextRule.INPUTS] = ()
+    input_patterns: Annotated[tuple[str, ...], TextRule.PATTERNS] = ()
+    outputs: TopicNames = ()
+    globals: TopicNames = ()
+    include: Globs = ()
+    exclude: Globs = ()
+    owned: TopicNames = ()
+    foreign: TopicNames = ()
+
+    @property
+    def declared(self) -> dict[str, TopicRole]:
+        """Every topic named here with its role. A topic that is read and written counts as input: that is the stronger promise."""
+        return {
+            **dict.fromkeys(self.outputs, TopicRole.OUTPUT),
+            **dict.fromkeys(self.globals, TopicRole.GLOBAL),
+            **dict.fromkeys(self.inputs, TopicRole.INPUT),
+        }
+
+    def reads(self, name: str) -> bool:
+        """True for an input, be it one that a pattern means. A global topic is none: Kafka Streams reads a topic one way only."""
+        return name in self.inputs or (name not in self.globals and name not in self.foreign and matches_pattern(name, self.input_patterns))
+
+    def on(self, existing: Iterable[str]) -> Self:
+        """The topics where these exist: inputs are all that the patterns mean there, those that are named first."""
+        if not self.input_patterns:
+            return self
+        return replace(self, inputs=(*self.inputs, *sorted(name for name in {*existing} - {*self.inputs} if self.reads(name))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared(Topics):
+    """The configured topics, and what says which records are archived. ``include`` and ``exclude`` are about inputs, outputs and globals. With ``all_read``
+    the records of every input and global are archived, whatever these say. ``profile`` says whether records of internal topics are archived.
     ``stores`` has every configured store, with its kind if that is given.
     """
 
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    globals: tuple[str, ...]
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
     stores: Mapping[str, StoreKind | None]
     profile: Profile
     all_read: bool
