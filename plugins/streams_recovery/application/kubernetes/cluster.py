@@ -35,9 +35,9 @@ from streams_recovery.core.kubernetes.controllers import (
     scaled_objects_of,
 )
 from streams_recovery.core.kubernetes.workload import (
-    ContainerEnd,
     NodeState,
     Pod,
+    PodOnNode,
     Workload,
     application_container,
     node_state,
@@ -265,19 +265,14 @@ class StopRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedPod:
-    """One pod that was asked to end. ``ended`` is None until the end of its container was seen. ``container`` is the one that was asked, ``grace`` the
-    pod's grace period in seconds, ``vanished`` the moment (milliseconds) at which its object was gone without an end.
+class StoppedPod(PodOnNode):
+    """One pod that was asked to end. ``container`` is the one that was asked. ``vanished`` is the moment (milliseconds) at which its object was gone without an
+    end.
     """
 
     instance: str
     pod: str
-    uid: str
-    node: str
     request: StopRequest
-    ended: ContainerEnd | None
-    container: str = ""
-    grace: int = 30
     vanished: int | None = None
 
     @property
@@ -310,10 +305,9 @@ def requested(
     asked = tuple(
         _same_run(known.get(pod.uid), pod)
         or StoppedPod(
+            **codec.fields_of(PodOnNode, replace(pod, ended=None)),
             instance=instance,
             pod=pod.name,
-            uid=pod.uid,
-            node=pod.node,
             request=StopRequest(
                 run=pod.uid,
                 by=by,
@@ -321,9 +315,6 @@ def requested(
                 state_before=reports[instance].state if instance in reports else None,
                 reported_closed=False if closes else None,
             ),
-            ended=None,
-            container=pod.container,
-            grace=pod.grace,
         )
         for instance, pod in pods.items()
     )

@@ -110,27 +110,33 @@ class ContainerEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """One pod. ``ended`` is the end of the application's container, None while it runs, waits to be started again, or nothing is known of it.
-    ``container`` is the id of that container: a pod that starts its container again has another one, empty before the first.
-    ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
-    ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has asked it to end. ``grace`` is that period in seconds.
-    ``host_network``: its address is that of its node. ``revision`` is the template of a StatefulSet that it was made of, ``restarts`` how
-    often its kubelet has started the application's container again.
+class PodOnNode:
+    """A pod and the application's container in it. ``ended`` is that container's end, None while it runs, waits to be started again, or nothing is known of
+    it. ``container`` is its id: a pod that starts its container again has another one, empty before the first. ``grace`` is the pod's grace period in
+    seconds.
+    """
+
+    uid: str
+    node: str
+    ended: ContainerEnd | None
+    container: str = ""
+    grace: int = _GRACE_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod(PodOnNode):
+    """One pod. ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
+    ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has asked it to end. ``host_network``: its address is that of its
+    node. ``revision`` is the template of a StatefulSet that it was made of, ``restarts`` how often its kubelet has started the application's container again.
     """
 
     name: str
-    uid: str
     created: str
-    node: str
     ip: str
     phase: str
     ends_by: datetime | None
     waiting: str
-    ended: ContainerEnd | None
     all_ended: bool
-    container: str = ""
-    grace: int = _GRACE_SECONDS
     rejected: bool = False
     host_network: bool = False
     revision: str = ""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 
+Rows = TypeVar("Rows")
 LEAST_RUN: Final = 50
 # Records in a row that are compared where offsets are said to be the same.
 SAMPLE: Final = 50
@@ -30,16 +31,21 @@ class LogRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class WindowOf(Generic[Rows]):
     """The records of the old log around a committed offset, without a hole but those of the log itself: ``before`` it, so read already, and ``behind`` it.
     With ``first`` the old log had no other before them, with ``last`` none is known behind them.
     """
 
     committed: int
-    before: tuple[LogRecord, ...]
-    behind: tuple[LogRecord, ...]
+    before: tuple[Rows, ...]
+    behind: tuple[Rows, ...]
     first: bool
     last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(WindowOf[LogRecord]):
+    """The records of a window by their digests."""
 
     @property
     def since(self) -> int | None:

@@ -166,12 +166,18 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutFacts:
-    """Facts of a cut besides its topics. ``captured_at`` is its moment, and the savepoint's time. ``claimed`` topics are not among its topics."""
+class Captured:
+    """``captured_at`` is the moment of a cut in milliseconds, and the time of its savepoint."""
 
-    cluster_id: str
     captured_at: int
     consistency: Consistency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutFacts(Captured):
+    """Facts of a cut besides its topics. ``claimed`` topics are not among its topics."""
+
+    cluster_id: str
     proof: CutProof
     group_type: str
     claimed: tuple[ClaimedTopic, ...]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from streams_recovery.core.codec import fields_of
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository.checked import check_ids, check_names, check_refs
-from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.manifest import Captured, Manifest
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.seal import MANIFEST_SEAL_BYTES
 from streams_recovery.core.repository.survival import lost_with_cluster
@@ -20,15 +20,13 @@ _LONGEST_REASON = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointFacts:
+class SavepointFacts(Captured):
     """Facts of one savepoint that all views of it share; see ``Manifest``. ``records`` and ``files`` are those it needs, whoever stored them.
     ``survives_cluster_loss`` is true when it is enough once the whole cluster is lost.
     """
 
     savepoint_id: str
     application_id: str
-    captured_at: int
-    consistency: Consistency
     profile: Profile
     parent_id: str | None
     replaces: str | None

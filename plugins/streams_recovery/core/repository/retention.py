@@ -17,6 +17,7 @@ from streams_recovery.core.approval import hash_of
 from streams_recovery.core.escaping import Markdown, md
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import Captured
 from streams_recovery.core.words import moment, time_of
 
 DAY_MS = 86_400_000
@@ -44,7 +45,7 @@ class KeepRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldSavepoint:
+class HeldSavepoint(Captured):
     """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it, and
     ``needed_by`` are those of other applications that do, or may.
     ``replaces`` is the savepoint of the same cut that it was compacted from, with proof, None when there is none. ``profile`` tells whether it has state,
@@ -52,8 +53,6 @@ class HeldSavepoint:
     """
 
     savepoint_id: str
-    captured_at: int
-    consistency: Consistency
     whole: bool
     in_use: bool
     replaces: str | None = None

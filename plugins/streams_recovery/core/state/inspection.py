@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.forms import SAVEPOINT, Form, FormField, request_of, savepoint_field
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.state.table import DiffCounts, StoreFormat
+from streams_recovery.core.state.table import DiffCounts, RecordAt, StoreFormat
 from streams_recovery.core.words import LIVE, moment
 
 MOST_ROWS: Final = 50
@@ -62,15 +62,11 @@ class PeekRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeekRecord:
-    """One record. Times in milliseconds since the epoch."""
+class PeekRecord(RecordAt):
+    """One record of any topic."""
 
     topic: str
-    partition: int
-    offset: int
-    timestamp: int
     key: bytes | None
-    value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
 
     def as_json(self) -> dict[str, Any]:

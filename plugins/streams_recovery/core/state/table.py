@@ -153,16 +153,22 @@ class StoreFormat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One row of a changelog with a key. ``value`` is None for a tombstone. ``timestamp`` (ms) is part of the state of a timestamped store; in a
-    versioned store it is the start of the version. ``headers`` are part of the state of headers-aware stores.
-    """
+class RecordAt:
+    """A record of a topic. ``timestamp`` in milliseconds since the epoch."""
 
     partition: int
     offset: int
     timestamp: int
-    key: bytes
     value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(RecordAt):
+    """One row of a changelog with a key. ``value`` is None for a tombstone. ``timestamp`` is part of the state of a timestamped store; in a versioned store it
+    is the start of the version. ``headers`` are part of the state of headers-aware stores.
+    """
+
+    key: bytes
     headers: Headers | None
 
 

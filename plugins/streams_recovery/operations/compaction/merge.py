@@ -37,30 +37,32 @@ class MergeRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeTicket:
+class GroupsMerged:
+    """``groups`` of files with ``rows`` records that become a file each. The savepoint ``source_id`` becomes ``savepoint_id`` by that."""
+
+    savepoint_id: str
+    source_id: str
+    groups: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTicket(GroupsMerged):
     """A merge under way. The run's artifacts are those of ``savepoint_id``, which is the result's id unless a savepoint is taken meanwhile. ``source_id`` is
     the one that was planned. What is to be done is a note in the repository, ``spec``, None when nothing is worth it. It holds no lock.
     """
 
     request: MergeRequest
-    savepoint_id: str
-    source_id: str
     spec: ArtifactRef | None
-    groups: int
     files: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeSummary:
-    """A published merge in numbers: ``groups`` of files with ``rows`` records became a file each, and the savepoint's ``files_before`` became ``files``."""
+class MergeSummary(GroupsMerged):
+    """A published merge: the savepoint's ``files_before`` became ``files``."""
 
     application_id: str
-    savepoint_id: str
-    source_id: str
     manifest_key: str
-    groups: int
-    rows: int
     files_before: int
     files: int
 

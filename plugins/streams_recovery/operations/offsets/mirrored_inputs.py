@@ -25,6 +25,7 @@ from streams_recovery.core.offsets.mirrored_input import (
     SameOffset,
     Stretch,
     Window,
+    WindowOf,
     same_offset,
     sample_starts,
 )
@@ -216,15 +217,9 @@ class _Mirrored:
                 yield from _digested([batch], timestamps=self._log.timestamps)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known(WindowOf[pa.RecordBatch]):
     """A window as rows, until it is known whether their timestamps count."""
-
-    committed: int
-    before: tuple[pa.RecordBatch, ...]
-    behind: tuple[pa.RecordBatch, ...]
-    first: bool
-    last: bool
 
     @property
     def since(self) -> int | None:
@@ -267,15 +262,15 @@ class _Archived:
         lowest = max((gap.end for gap in image.gaps if gap.start < committed), default=image.archived_from)
         highest = min((gap.start for gap in image.gaps if gap.end > committed), default=image.end)
         if not self._archived or not lowest <= committed <= highest:
-            return _Known(committed, (), (), first=False, last=False)
+            return _Known(committed=committed, before=(), behind=(), first=False, last=False)
         files = [file for file in image.files() if file.last_offset >= lowest and file.first_offset < highest]
         before = self._last_rows([file for file in files if file.first_offset < committed], lowest, committed)
         behind = self._first_rows([file for file in files if file.last_offset >= committed], committed, highest, BEHIND)
         nothing_older = lowest == image.archived_from <= image.log_start
         return _Known(
-            committed,
-            tuple(before),
-            tuple(behind),
+            committed=committed,
+            before=tuple(before),
+            behind=tuple(behind),
             first=nothing_older and _rows(before) < BEFORE,
             last=highest == image.end and _rows(behind) < BEHIND,
         )
@@ -320,7 +315,7 @@ class _Live:
         """The records around the offset."""
         start, end = self.first_offset, self._end
         if not start <= committed <= end:
-            return _Known(committed, (), (), first=False, last=False)
+            return _Known(committed=committed, before=(), behind=(), first=False, last=False)
         # Offsets need not have records.
         span = _FIRST_SPAN
         while True:
@@ -330,7 +325,9 @@ class _Live:
                 break
             span *= _WIDER
         behind = _oldest(self._batches(committed, end), BEHIND)
-        return _Known(committed, tuple(before), tuple(behind), first=_rows(before) < BEFORE, last=_rows(behind) < BEHIND)
+        return _Known(
+            committed=committed, before=tuple(before), behind=tuple(behind), first=_rows(before) < BEFORE, last=_rows(behind) < BEHIND
+        )
 
     def sample(self, begin: int) -> list[pa.RecordBatch]:
         """The first records from this offset on."""

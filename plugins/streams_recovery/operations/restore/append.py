@@ -13,7 +13,6 @@ from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.jobs.spec import JobPlan, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import created_by
-from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import check_later
 from streams_recovery.core.restore.point_in_time import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -24,6 +23,7 @@ from streams_recovery.operations.discovery import known_topics
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.in_place import check_still, quarantine_log
 from streams_recovery.operations.restore.placing import restore_spec
+from streams_recovery.operations.restore.values import UnderLock
 from streams_recovery.operations.unfinished import journal_of, refuse_if_unfinished
 
 _PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
@@ -81,15 +81,10 @@ class AppendPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendTicket:
-    """An append under way. ``plan`` is the one that was approved."""
+class AppendTicket(UnderLock):
+    """An append under way."""
 
-    application_id: str
-    restore_id: str
     run_id: str
-    requested_by: str
-    plan: ArtifactRef
-    lock: LockTicket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,20 +16,26 @@ from streams_recovery.operations.savepoint.values import Ticket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreTicket:
-    """A restore under way. ``plan_hash`` is the plan that was approved, ``plan`` where it is stored; ``running`` are the instances that ran when it was
+class UnderLock:
+    """A restore, or an append of what it set aside, under the lock of the application. ``plan`` is where the one that was approved is stored."""
+
+    application_id: str
+    restore_id: str
+    requested_by: str
+    plan: ArtifactRef
+    lock: LockTicket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreTicket(UnderLock):
+    """A restore under way. ``plan_hash`` is that of its plan; ``running`` are the instances that ran when it was
     opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from. ``before`` is the site
     that the application leaves, None where it stays at its site. ``here`` is the site at which it was opened, where all of its steps are taken, None in tickets
     from before there were sites.
     """
 
-    application_id: str
-    restore_id: str
     request: RestoreRequest
-    requested_by: str
     plan_hash: str
-    plan: ArtifactRef
-    lock: LockTicket
     started_at: int
     running: tuple[str, ...]
     after_unfinished: str | None
