@@ -20,7 +20,7 @@ from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
 from spark_jobs.transforms.task_runner import run_followed, run_tasks
 from streams_recovery.core.errors import Refused, TransientError
 from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionRead, PartitionToLoad, RestoreResult, RestoreSpec
-from streams_recovery.core.waiting import Pace, Throttle
+from streams_recovery.core.waiting import Pace, RateLimits
 from streams_recovery.core.work import TASKS_A_SLOT, bundled, packed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Share:
     """The work of one task: these partitions, one after the other, no faster than this."""
 
     partitions: tuple[PartitionToLoad, ...]
-    throttle: Throttle | None
+    throttle: RateLimits | None
     stall_seconds: float
 
 

@@ -11,7 +11,7 @@ import pytest
 from streams_recovery.core.errors import Altered, Damaged, NotFound
 from streams_recovery.core.restore.estimate import STEPS, Timed, estimate
 from streams_recovery.core.restore.proofs import Proof
-from streams_recovery.core.waiting import Throttle
+from streams_recovery.core.waiting import RateLimits
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import entries, stored_plan
 from streams_recovery.operations.restore.report import Checked, earlier_restores, keep_evidence, report_of, sizes_of
@@ -61,5 +61,5 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
     timed = replace(report, seconds=dict.fromkeys(STEPS, 100.0), restore_id="20991121T000000Z-0123456789")
     keep_evidence(recovery.repository, recovery.layout, timed)
     assert earlier_restores(recovery) == [Timed(sizes=sizes_of(planned), seconds=dict.fromkeys(STEPS, 100.0))]
-    free = Throttle(records_per_second=None, bytes_per_second=None)
+    free = RateLimits(records_per_second=None, bytes_per_second=None)
     assert estimate(sizes_of(planned), earlier_restores(recovery), free).total == pytest.approx(600)

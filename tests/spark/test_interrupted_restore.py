@@ -332,7 +332,7 @@ def test_a_savepoint_is_refused_during_a_restore_and_after_one_that_broke_off(ca
 @pytest.mark.parametrize("rate", [250, pytest.param(33, marks=pytest.mark.deep)])
 def test_a_load_keeps_to_its_throttle(case, rate):
     config = case.recovery.config
-    limits = config.restore.throttle.model_copy(update={"records_per_second": rate})
+    limits = replace(config.restore.throttle, records_per_second=rate)
     recovery = replace(case.recovery, config=config.model_copy(update={"restore": config.restore.model_copy(update={"throttle": limits})}))
     case.recovery = recovery
     ticket = case.created()

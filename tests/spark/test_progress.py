@@ -15,7 +15,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.waiting import Throttle
+from streams_recovery.core.waiting import RateLimits
 from streams_recovery.engine.submitter import SparkJob, SparkSubmit
 from streams_recovery.storage.progress_store import progress_of_run
 from streams_recovery.storage.repository import Repository
@@ -56,7 +56,7 @@ def test_a_submitted_job_tells_whoever_submitted_it_and_stores_it_for_pages(spar
         (copied,) = backup(spark, access, (TopicPartition(source, 0), 0, rows))
         wanted = PartitionToLoad(tp=TopicPartition(target, 0), first_offset=0, files=SegmentFiles.of((copied.copied.file,)))
         # Forty seconds: the driver looks every five, stores what it sees once or twice, and the task stores after twenty what it has done.
-        throttle = Throttle(records_per_second=100, bytes_per_second=None)
+        throttle = RateLimits(records_per_second=100, bytes_per_second=None)
         spec = codec.dumps(RestoreSpec(application_id="app", partitions=(wanted,), throttle=throttle))
         repository.create("app/work/run/spec.json", spec)
         SparkSubmit(master="local[1]", logs=tmp_path / "logs").submit(

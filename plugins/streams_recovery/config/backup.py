@@ -11,18 +11,19 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from streams_recovery.config.fields import (
+    AsSection,
     ConfigurationName,
     ConnectionId,
     Duration,
     Integer,
     LocalPath,
-    RateLimits,
     Seconds,
     Section,
     Switch,
     Text,
     Url,
     accepted_by,
+    default_of,
 )
 from streams_recovery.config.rules import Level, RunLimit, Schedule
 from streams_recovery.core.approval import ApprovalRule
@@ -33,6 +34,7 @@ from streams_recovery.core.repository.layout import Encryption, StorageLocation
 from streams_recovery.core.repository.retention import Apply
 from streams_recovery.core.repository.seal import public_bytes
 from streams_recovery.core.savepoint.topology import Declared
+from streams_recovery.core.waiting import RateLimits
 from streams_recovery.core.words import milliseconds
 
 SURVIVE_CLUSTER_LOSS = (
@@ -222,7 +224,7 @@ class ArchiveSection(Section):
     interval: Annotated[Duration, AfterValidator(accepted_by(_check_interval))] = "PT10S"
     state: Switch = False
     dag: Switch = True
-    throttle: RateLimits = RateLimits()
+    throttle: Annotated[RateLimits, AsSection(RateLimits)] = default_of(RateLimits)
 
 
 def archive_problems(declared: Declared) -> Iterator[str]:

@@ -265,13 +265,6 @@ FieldPath = Annotated[str, Field(max_length=1_000), AfterValidator(_field_path)]
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment), WithJsonSchema({"type": "string"})]
 
 
-class RateLimits(Section):
-    """Limits of whatever moves records, however many tasks it has: records, and bytes of their keys and values, per second. Null is no limit."""
-
-    records_per_second: Annotated[Integer, Field(ge=1, le=10**9)] | None = None
-    bytes_per_second: Annotated[Integer, Field(ge=1, le=10**12)] | None = None
-
-
 _TEXTS: Final = {
     TextRule.DURATION: Duration,
     TextRule.TOPICS: tuple[TopicName, ...],
@@ -279,7 +272,6 @@ _TEXTS: Final = {
     TextRule.PATTERNS: Annotated[tuple[TopicPattern, ...], Field(max_length=100)],
     TextRule.GLOBS: Globs,
 }
-_NUMBERS: Final = {int: Integer, float: Number}
 
 
 def _written(hint: Any) -> Any:
@@ -288,7 +280,9 @@ def _written(hint: Any) -> Any:
     if origin is Annotated:
         plain, rule = inner
         if isinstance(rule, NumberBounds):
-            return Annotated[_NUMBERS[plain], Field(ge=rule.least, gt=rule.above, le=rule.most, lt=rule.below)]
+            return Annotated[
+                Integer if plain is int or rule.whole else Number, Field(ge=rule.least, gt=rule.above, le=rule.most, lt=rule.below)
+            ]
         return _TEXTS[rule]
     if origin in (Union, types.UnionType):
         return functools.reduce(operator.or_, map(_written, inner))

@@ -9,23 +9,25 @@ from pydantic import AfterValidator, Field
 
 from streams_recovery.config.fields import (
     Argv,
+    AsSection,
     ConfigurationName,
     Duration,
     Environment,
     Integer,
     Moment,
-    RateLimits,
     Seconds,
     Section,
     Switch,
     TopicName,
     accepted_by,
+    default_of,
 )
 from streams_recovery.config.rules import OffsetRule
 from streams_recovery.config.runs import Runs, StartingKind
 from streams_recovery.config.runs.kind import StartTexts
 from streams_recovery.core.rollout.upgrade import watched_for
 from streams_recovery.core.savepoint.topology import Topics
+from streams_recovery.core.waiting import RateLimits
 
 
 class Restore(Section):
@@ -36,7 +38,7 @@ class Restore(Section):
 
     consumer_group_strategy: OffsetRule = "exact"
     time_window_end: Moment | None = None
-    throttle: RateLimits = RateLimits()
+    throttle: Annotated[RateLimits, AsSection(RateLimits)] = default_of(RateLimits)
     stall_timeout_seconds: Seconds = 120
     catch_up_timeout_seconds: Seconds = 900
     producers_still_seconds: Seconds = 30

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.written import NumberBounds
 
 T = TypeVar("T")
 LOGGER = logger("streams_recovery.core.waiting")
@@ -98,17 +99,17 @@ def poll_falling(look: Callable[[], tuple[T | None, int]], *, patience: float, i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Throttle:
-    """Limits in records, and in bytes of keys and values, per second. None is no limit."""
+class RateLimits:
+    """Limits of whatever moves records, however many tasks it has: records, and bytes of their keys and values, per second. Null is no limit."""
 
-    records_per_second: float | None
-    bytes_per_second: float | None
+    records_per_second: Annotated[float, NumberBounds(least=1, most=10**9, whole=True)] | None = None
+    bytes_per_second: Annotated[float, NumberBounds(least=1, most=10**12, whole=True)] | None = None
 
-    def share(self, records: float, payload: float) -> Throttle:
+    def share(self, records: float, payload: float) -> RateLimits:
         """The share of both limits for one of several workers. ``records`` and ``payload`` are its fractions of the whole work (0 to 1). With shares
         in proportion to their work all workers end together, and the shares add up to the limit.
         """
-        return Throttle(
+        return RateLimits(
             records_per_second=None if self.records_per_second is None else self.records_per_second * records,
             bytes_per_second=None if self.bytes_per_second is None else self.bytes_per_second * payload,
         )
@@ -134,7 +135,7 @@ class Meter:
 class Pace:
     """Both limits of one worker."""
 
-    def __init__(self, throttle: Throttle, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, throttle: RateLimits, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._throttle = throttle
         self._records = _meter(throttle.records_per_second, clock)
         self._bytes = _meter(throttle.bytes_per_second, clock)

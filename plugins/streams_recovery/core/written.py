@@ -21,12 +21,13 @@ class TextRule(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberBounds:
-    """NumberBounds of a number; None is no bound. ``above`` and ``below`` are not allowed themselves."""
+    """Bounds of a number; None is no bound. ``above`` and ``below`` are not allowed themselves. A person writes it ``whole``, or with a point as well."""
 
     least: float | None = None
     above: float | None = None
     most: float | None = None
     below: float | None = None
+    whole: bool = False
 
 
 Duration = Annotated[float, TextRule.DURATION]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import waiting
-from streams_recovery.core.waiting import BURST_SECONDS, Meter, Pace, Throttle, WaitNotice, pause, poll, poll_falling, while_falling
+from streams_recovery.core.waiting import BURST_SECONDS, Meter, Pace, RateLimits, WaitNotice, pause, poll, poll_falling, while_falling
 
 
 def measured(values: Iterator[int]) -> int:
@@ -147,21 +147,21 @@ def test_a_short_stall_is_made_up_for_and_a_long_one_is_not() -> None:
 
 @given(rows=st.integers(1, 10**6), payload=st.integers(0, 10**9), records=st.none() | RATES, size=st.none() | RATES)
 def test_a_step_is_at_least_a_row_and_never_more_than_there_are(rows: int, payload: int, records: float | None, size: float | None) -> None:
-    step = Pace(Throttle(records_per_second=records, bytes_per_second=size)).rows_at_once(rows, payload)
+    step = Pace(RateLimits(records_per_second=records, bytes_per_second=size)).rows_at_once(rows, payload)
     assert 1 <= step <= rows
     assert records is None or step <= max(1, records * 0.1)
 
 
 def test_the_stricter_limit_counts() -> None:
     clock = Clock(1000.0)
-    assert Pace(Throttle(records_per_second=10, bytes_per_second=100), clock=clock).wait(10, 500) == pytest.approx(5)
-    assert Pace(Throttle(records_per_second=10, bytes_per_second=None), clock=clock).wait(10, 500) == pytest.approx(1)
-    assert Pace(Throttle(records_per_second=None, bytes_per_second=None), clock=clock).wait(10, 500) == 0
+    assert Pace(RateLimits(records_per_second=10, bytes_per_second=100), clock=clock).wait(10, 500) == pytest.approx(5)
+    assert Pace(RateLimits(records_per_second=10, bytes_per_second=None), clock=clock).wait(10, 500) == pytest.approx(1)
+    assert Pace(RateLimits(records_per_second=None, bytes_per_second=None), clock=clock).wait(10, 500) == 0
 
 
 @given(work=st.lists(st.integers(1, 1000), min_size=1, max_size=20), rate=RATES)
 def test_shares_that_fit_the_work_end_together_and_sum_up_to_the_limit(work: list[int], rate: float) -> None:
     whole = sum(work)
-    limits = [Throttle(records_per_second=rate, bytes_per_second=None).share(part / whole, 1).records_per_second or 0 for part in work]
+    limits = [RateLimits(records_per_second=rate, bytes_per_second=None).share(part / whole, 1).records_per_second or 0 for part in work]
     assert sum(limits) == pytest.approx(rate)
     assert all(part / limit == pytest.approx(whole / rate) for part, limit in zip(work, limits, strict=True))

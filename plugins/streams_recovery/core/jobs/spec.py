@@ -14,7 +14,7 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.waiting import Throttle
+from streams_recovery.core.waiting import RateLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class RestoreSpec:
     application_id: str
     partitions: tuple[PartitionToLoad, ...]
     lock: LockTicket | None = None
-    throttle: Throttle | None = None
+    throttle: RateLimits | None = None
     stall_seconds: float = 120.0
     read_back: bool = True
 

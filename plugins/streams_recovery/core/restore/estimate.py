@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.waiting import Throttle
+from streams_recovery.core.waiting import RateLimits
 
 STEPS: Final = {
     "save": (Phase.OPENED, Phase.SAVED),
@@ -78,7 +78,7 @@ def by_default(sizes: Sizes) -> dict[str, float]:
     }
 
 
-def estimate(sizes: Sizes, earlier: Sequence[Timed], throttle: Throttle) -> Estimate:
+def estimate(sizes: Sizes, earlier: Sequence[Timed], throttle: RateLimits) -> Estimate:
     """The estimate, from the newest of the ``earlier`` restores (oldest first). A throttle sets a minimum for the load."""
     newest = earlier[-NEWEST:]
     seconds = {step: plain * _factor(step, newest) for step, plain in by_default(sizes).items()}
@@ -97,7 +97,7 @@ def _factor(step: str, earlier: Sequence[Timed]) -> float:
     return statistics.median(timed.seconds[step] / by_default(timed.sizes)[step] for timed in earlier) if earlier else 1.0
 
 
-def _throttled(sizes: Sizes, throttle: Throttle) -> tuple[float, float]:
+def _throttled(sizes: Sizes, throttle: RateLimits) -> tuple[float, float]:
     records, size = throttle.records_per_second, throttle.bytes_per_second
     return (sizes.records / records if records else 0.0, sizes.payload_bytes / size if size else 0.0)
 

@@ -24,7 +24,6 @@ from streams_recovery.core.restore.topic_settings import TargetSettings, agreed,
 from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
-from streams_recovery.core.waiting import Throttle
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import Locked
 
@@ -201,17 +200,11 @@ def partition_load(topic: str, image: PartitionImage, source: RestoreSource) -> 
     return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, compacted=compacted)
 
 
-def throttle(recovery: RecoveryContext) -> Throttle:
-    """The configured limits of a whole load."""
-    limits = recovery.config.restore.throttle
-    return Throttle(records_per_second=limits.records_per_second, bytes_per_second=limits.bytes_per_second)
-
-
 def restore_spec(
     recovery: RecoveryContext, ticket: Locked, partitions: tuple[PartitionToLoad, ...], *, read_back: bool = True
 ) -> RestoreSpec:
     """Load these partitions, as long as the ticket's lock holds, and read them back."""
-    limits = throttle(recovery)
+    limits = recovery.config.restore.throttle
     limited = limits.records_per_second is not None or limits.bytes_per_second is not None
     return RestoreSpec(
         application_id=recovery.application_id,

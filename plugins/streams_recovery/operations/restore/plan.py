@@ -53,7 +53,6 @@ from streams_recovery.operations.restore.placing import (
     same_input,
     target_of,
     target_settings,
-    throttle,
     topic_to_create,
 )
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, archived_input, plan_rebuild
@@ -224,7 +223,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
         archived=archived,
         state=source.state,
     )
-    expected = estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
+    expected = estimate(sizes_of(planned), earlier_restores(recovery), recovery.config.restore.throttle)
     return replace(planned, observed=replace(planned.observed, estimate=expected))
 
 

@@ -38,7 +38,7 @@ from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
 from streams_recovery.operations.restore.checks import refuse_lost_settings, refuse_unwanted, spans, warnings
-from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, target_settings, throttle, topic_to_create
+from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, target_settings, topic_to_create
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.segments.queries import rows_below, rows_below_and_no_later
@@ -121,7 +121,7 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
             known=known,
         ),
     )
-    expected = estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
+    expected = estimate(sizes_of(planned), earlier_restores(recovery), recovery.config.restore.throttle)
     kept = {step: seconds for step, seconds in expected.seconds.items() if step in ("create", "load", "compare")}
     return replace(planned, observed=replace(planned.observed, estimate=replace(expected, seconds=kept)))
 

@@ -18,13 +18,13 @@ from streams_recovery.core.status.facts import ClusterFacts
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import spans
 from streams_recovery.operations.restore.inputs_there import check_kept
-from streams_recovery.operations.restore.placing import present_topics, target_of, throttle
+from streams_recovery.operations.restore.placing import present_topics, target_of
 from streams_recovery.operations.restore.report import earlier_restores
 
 
 def estimate_of(recovery: RecoveryContext, manifest: Manifest, cluster: ClusterFacts) -> Estimate:
     """The estimate, by the records to load, the topics to replace, and the input that came since; measured by earlier restores and drills."""
-    return estimate(_sizes_now(manifest, cluster), earlier_restores(recovery), throttle(recovery))
+    return estimate(_sizes_now(manifest, cluster), earlier_restores(recovery), recovery.config.restore.throttle)
 
 
 def estimate_by_earlier(recovery: RecoveryContext, manifest: Manifest) -> Estimate | None:
@@ -35,7 +35,7 @@ def estimate_by_earlier(recovery: RecoveryContext, manifest: Manifest) -> Estima
     if not earlier:
         return None
     last = earlier[-1].sizes
-    return estimate(_sizes(manifest, replaced=last.replaced, to_catch_up=last.to_catch_up), earlier, throttle(recovery))
+    return estimate(_sizes(manifest, replaced=last.replaced, to_catch_up=last.to_catch_up), earlier, recovery.config.restore.throttle)
 
 
 def _sizes_now(manifest: Manifest, cluster: ClusterFacts) -> Sizes:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, recovery_seconds, seconds_of
-from streams_recovery.core.waiting import Throttle
+from streams_recovery.core.waiting import RateLimits
 
-FREE = Throttle(records_per_second=None, bytes_per_second=None)
+FREE = RateLimits(records_per_second=None, bytes_per_second=None)
 SMALL = Sizes(records=9_541, payload_bytes=468_497, partitions=64, replaced=19_517, to_catch_up=0)
 UNDONE = Sizes(records=18_885, payload_bytes=933_107, partitions=64, replaced=9_541, to_catch_up=0)
 DEMO = Sizes(records=1_501_709, payload_bytes=63_439_834, partitions=64, replaced=0, to_catch_up=58_425)
@@ -83,11 +83,11 @@ def test_one_restore_that_was_held_up_among_three_changes_nothing_much() -> None
 
 
 def test_a_throttle_bounds_the_load_from_below() -> None:
-    slow = Throttle(records_per_second=10_000, bytes_per_second=None)
+    slow = RateLimits(records_per_second=10_000, bytes_per_second=None)
     assert estimate(DEMO, [], slow).seconds["load"] == pytest.approx(150.2)
-    slower = Throttle(records_per_second=10_000, bytes_per_second=100_000)
+    slower = RateLimits(records_per_second=10_000, bytes_per_second=100_000)
     assert estimate(DEMO, [], slower).seconds["load"] == pytest.approx(634.4)
-    assert estimate(DEMO, [], Throttle(records_per_second=10**9, bytes_per_second=10**12)) == estimate(DEMO, [], FREE)
+    assert estimate(DEMO, [], RateLimits(records_per_second=10**9, bytes_per_second=10**12)) == estimate(DEMO, [], FREE)
 
 
 def journal(*phases: tuple[Phase, int]) -> tuple[JournalEntry, ...]:
