@@ -15,14 +15,13 @@ from confluent_kafka import Producer
 from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
 from streams_recovery.core.remedies.remedy import ADMIN_PROPERTIES
-from streams_recovery.core.remedies.transactions import find
+from streams_recovery.core.remedies.transactions import OpenTransaction, find
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.waiting import poll
 from streams_recovery.core.work import OffsetRange
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.kafka import application_logs
 from streams_recovery.kafka.reader import _why_nothing_comes
-from streams_recovery.kafka.transactions import OpenTransaction
 from streams_recovery.operations import preflight, restore, savepoint
 from tests.support.applications.monitored import limited, looked
 from tests.support.applications.restore_steps import restored

@@ -25,10 +25,10 @@ from examples.order_processing.truth import Stores, truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.archive.state import at_cut
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.waiting import poll
-from streams_recovery.kafka.transactions import OpenTransaction
 from streams_recovery.operations import archive
 from tests.support.programs.kafka_tools import done
 from tests.support.programs.mirror_maker import IDENTITY, Flow, start_mirror

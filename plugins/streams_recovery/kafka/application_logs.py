@@ -10,13 +10,14 @@ from typing import Final
 
 from streams_recovery.core.errors import NotFound, OffsetsUnstable, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
+from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings, past_end
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.transactions import OpenTransaction, Transactions
+from streams_recovery.kafka.transactions import Transactions
 
 # A running application is still for a few milliseconds between two transactions: who looks too late misses them.
 _LOOK_SECONDS = 0.01

@@ -14,7 +14,7 @@ from kafka.structs import TopicPartition as PurePartition
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.remedies.remedy import Remedy
-from streams_recovery.core.remedies.transactions import HangingTransaction, end, wait
+from streams_recovery.core.remedies.transactions import OpenTransaction, end, wait
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
@@ -22,37 +22,6 @@ from streams_recovery.kafka.connection import Connecting
 _ONGOING = "Ongoing"
 _UNDECIDED = [_ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
 _DECIDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTransaction:
-    """A transaction that holds back one partition. ``start_offset`` is its first offset there, ``state`` what its coordinator says of its producer.
-    ``age_seconds``, by this machine's clock, is known where the coordinator has it open.
-
-    It is ``hanging`` when its coordinator does not have it open there: then nobody ends it, unless its producer writes there again. That is not said of one
-    without a ``transactional_id``, whose producer no coordinator lists: it has expired, or the connection may not describe it.
-    """
-
-    tp: TopicPartition
-    producer_id: int
-    producer_epoch: int
-    start_offset: int
-    transactional_id: str | None
-    state: str | None
-    hanging: bool
-    age_seconds: float | None
-
-    @property
-    def proven(self) -> HangingTransaction | None:
-        """The proof that it hangs, None where it does not, or nobody knows."""
-        return HangingTransaction(tp=self.tp, start_offset=self.start_offset, state=self.state) if self.hanging else None
-
-    def __str__(self) -> str:
-        owner = self.transactional_id or "its transactional id has expired, or this connection may not see it"
-        if (hangs := self.proven) is not None:
-            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on: {hangs.proof}"
-        age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
-        return f"{self.tp}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

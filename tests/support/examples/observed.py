@@ -7,12 +7,13 @@ from typing import Any
 
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, GroupMember, Profile, TopicRole
 from streams_recovery.core.remedies.remedy import KafkaTools
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.retention import Apply, DeletionOutlook
+from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import (
     CheckState,
     ClusterFacts,
     DiskFacts,
-    DrillState,
     InputState,
     InstanceFacts,
     ObservedApplication,
@@ -55,6 +56,22 @@ def summary(at: int = NOW - 20 * MINUTE, **changes: Any) -> SavepointSummary:
     )
 
 
+DRILL = DrillEntry(
+    run="drill 1",
+    requested_by="airflow",
+    began_at=NOW - 2 * DAY,
+    restore_id="20261119T000000Z-0000000003",
+    savepoint_id="20261119T000000Z-0000000001",
+    plan_hash="d" * 64,
+    captured_at=NOW - 2 * DAY - 10 * MINUTE,
+    reached=Phase.CLOSED,
+    rows=100,
+    keys_compared=0,
+    rpo_seconds=600.0,
+    rto_seconds=120.0,
+    succeeded=True,
+    left=(),
+)
 REPOSITORY = RepositoryFacts(
     newest=summary(),
     newest_exact=summary(),
@@ -64,9 +81,7 @@ REPOSITORY = RepositoryFacts(
     lock=None,
     restores=(),
     check=CheckState(check_id="20261121T000000Z-0000000009", at=NOW - DAY, causes=(), savepoints=()),
-    drill=DrillState(
-        run="drill 1", began_at=NOW - 2 * DAY, succeeded=True, outcome="succeeded", rpo_seconds=600.0, rto_seconds=120.0, loss_seconds=None
-    ),
+    drill=DRILL,
     quarantines=(),
     holds=(),
     quiesce=None,

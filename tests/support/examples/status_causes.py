@@ -7,12 +7,13 @@ from typing import Any
 
 from streams_recovery.config.monitor import Monitor
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicPartition, TopicRole
+from streams_recovery.core.remedies.transactions import OpenTransaction
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.retention import Apply, DeletionOutlook
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.status.facts import (
     CheckState,
-    DrillState,
     HoldState,
     InputState,
     InstanceFacts,
@@ -22,7 +23,6 @@ from streams_recovery.core.status.facts import (
     QuiesceState,
     RestoreState,
     SavepointRun,
-    TransactionState,
 )
 from streams_recovery.core.status.report import (
     ArchiveStatus,
@@ -35,7 +35,7 @@ from streams_recovery.core.status.report import (
     TopicStatus,
     unusable,
 )
-from tests.support.examples.observed import CLUSTER, DAY, DISKS, GIB, HOUR, MINUTE, NOW, observed, point, summary
+from tests.support.examples.observed import CLUSTER, DAY, DISKS, DRILL, GIB, HOUR, MINUTE, NOW, observed, point, summary
 
 DEFAULTS = Monitor().limits_for(None)
 LIMITS = replace(DEFAULTS, newest_age=7200.0, recovery_time=1800.0, late_after=7200.0, changelog_bytes=100 * GIB, lag_records=1000)
@@ -71,8 +71,15 @@ def retention(**changes: Any) -> dict[str, Any]:
 
 
 def transaction(**changes: Any) -> dict[str, Any]:
-    base = TransactionState(
-        tp=TopicPartition("orders-in", 3), start_offset=17, transactional_id="tx", state="Ongoing", hanging=False, age_seconds=60.0
+    base = OpenTransaction(
+        tp=TopicPartition("orders-in", 3),
+        producer_id=1,
+        producer_epoch=0,
+        start_offset=17,
+        transactional_id="tx",
+        state="Ongoing",
+        hanging=False,
+        age_seconds=60.0,
     )
     return {"cluster": {"transactions": (replace(base, **changes),)}}
 
@@ -108,10 +115,9 @@ def deletion(**changes: Any) -> dict[str, Any]:
 
 
 def drill(**changes: Any) -> dict[str, Any]:
-    base = DrillState(
-        run="d", began_at=NOW - DAY, succeeded=True, outcome="succeeded", rpo_seconds=60.0, rto_seconds=60.0, loss_seconds=None
-    )
-    return {"repository": {"drill": replace(base, **changes)}}
+    return {
+        "repository": {"drill": replace(DRILL, **{"run": "d", "began_at": NOW - DAY, "rpo_seconds": 60.0, "rto_seconds": 60.0} | changes)}
+    }
 
 
 def lock(**changes: Any) -> dict[str, Any]:
@@ -192,7 +198,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "pin-released": {"repository": {"leaving": {"20261121T010000Z-0000000002": NOW + DAY}}},
     "check-failed": check(causes=("missing-file",)),
     "check-overdue": check(at=NOW - 9 * DAY),
-    "drill-failed": drill(succeeded=False, outcome="failed after loaded"),
+    "drill-failed": drill(succeeded=False, reached=Phase.LOADED),
     "drill-overdue": drill(began_at=NOW - 9 * DAY),
     "rpo-over-objective": drill(rpo_seconds=7201.0),
     "rto-over-objective": drill(rto_seconds=1801.0),

@@ -47,6 +47,37 @@ class HangingTransaction:
         return f"its coordinator, in state {self.state}, does not have it open there"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that holds back one partition. ``start_offset`` is its first offset there, ``state`` what its coordinator says of its producer.
+    ``age_seconds``, by this machine's clock, is known where the coordinator has it open.
+
+    It is ``hanging`` when its coordinator does not have it open there: then nobody ends it, unless its producer writes there again. That is not said of one
+    without a ``transactional_id``, whose producer no coordinator lists: it has expired, or the connection may not describe it.
+    """
+
+    tp: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    transactional_id: str | None
+    state: str | None
+    hanging: bool
+    age_seconds: float | None
+
+    @property
+    def proven(self) -> HangingTransaction | None:
+        """The proof that it hangs, None where it does not, or nobody knows."""
+        return HangingTransaction(tp=self.tp, start_offset=self.start_offset, state=self.state) if self.hanging else None
+
+    def __str__(self) -> str:
+        owner = self.transactional_id or "its transactional id has expired, or this connection may not see it"
+        if (hangs := self.proven) is not None:
+            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on: {hangs.proof}"
+        age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
+        return f"{self.tp}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
+
+
 def abort(tools: KafkaTools, hanging: Sequence[HangingTransaction], *, most: int = 200) -> Remedy:
     """End those that hang, with commands for the first ``most``. A producer that writes on there begins nothing new, and its next marker ends both."""
     committed = any(one.state == COMMITTED for one in hanging)

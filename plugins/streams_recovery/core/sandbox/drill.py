@@ -7,31 +7,45 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY
+from streams_recovery.core.restore.plan import RestoreFacts
+from streams_recovery.core.restore.report import RestoreReport, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrillEntry:
-    """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again. ``loss_seconds`` is
-    what a loss of the cluster at that moment would have cost, measured: the age of the newest moment up to which the drill brought input back; None where the
-    inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the drill
-    failed before it was known. ``reached`` is the last phase of its restore, None if none was begun. ``left`` names objects that could not be removed; then the
-    drill has failed. It was at the cluster of ``site``.
+class SandboxEntry:
+    """One run of a sandbox. ``reached`` is the last phase of its restore, None if none was begun. ``left`` names objects that could not be removed; then the
+    run has failed.
     """
 
     run: str
     requested_by: str
-    began_at: int
     restore_id: str | None
     savepoint_id: str | None
+    reached: Phase | None
+    left: tuple[str, ...]
+    succeeded: bool
+
+    def failed_text(self, where: str = "") -> str:
+        """Text about one that failed: how far it got, ``where``, and whether something is left."""
+        got = "before it began" if self.reached is None else f"after {self.reached}"
+        return f"failed {got}{where}{', something is left' if self.left else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillEntry(SandboxEntry):
+    """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again. ``loss_seconds``
+    is what a loss of the cluster at that moment would have cost, measured: the age of the newest moment up to which the drill brought input back; None where
+    the inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the
+    drill failed before it was known. It was at the cluster of ``site``.
+    """
+
+    began_at: int
     plan_hash: str | None
     captured_at: int | None
-    reached: Phase | None
     rows: int
     keys_compared: int
     rpo_seconds: float | None
     rto_seconds: float | None
-    succeeded: bool
-    left: tuple[str, ...]
     site: str = PRIMARY
     loss_seconds: float | None = None
 
@@ -39,26 +53,18 @@ class DrillEntry:
     def outcome(self) -> str:
         """The outcome in a few words."""
         where = "" if self.site == PRIMARY else f" at {self.site}"
-        if self.succeeded:
-            return f"succeeded{where}"
-        got = "before it began" if self.reached is None else f"after {self.reached}"
-        return f"failed {got}{where}{', something is left' if self.left else ''}"
+        return f"succeeded{where}" if self.succeeded else self.failed_text(where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillRestore:
-    """The restore of a drill. ``proven`` is False if it has no evidence, or evidence of a difference. ``input_upto`` (ms) is up to when it brought input back,
-    None where it brought none.
-    """
+    """The restore of a drill. ``report`` is None if it was not finished. ``input_upto`` (ms) is up to when it brought input back, None for never."""
 
     restore_id: str
-    savepoint_id: str | None
     plan_hash: str
-    captured_at: int | None
+    planned: RestoreFacts
+    report: RestoreReport | None
     journal: tuple[JournalEntry, ...]
-    rows: int
-    keys_compared: int
-    proven: bool
     input_upto: int | None = None
 
 
@@ -92,20 +98,21 @@ def drill_entry(
     )
     if restored is None:
         return failed
-    reached = furthest(restored.journal)
+    reached, planned, report = furthest(restored.journal), restored.planned, restored.report
+    proven = report is not None and report.rows > 0 and report.verdict is Verdict.EQUAL
     recovered_at = next((entry.at for entry in restored.journal if entry.phase is Phase.RECOVERED), None)
     return replace(
         failed,
         restore_id=restored.restore_id,
-        savepoint_id=restored.savepoint_id,
+        savepoint_id=planned.savepoint_id,
         plan_hash=restored.plan_hash,
-        captured_at=restored.captured_at,
+        captured_at=planned.captured_at,
         reached=reached,
-        rows=restored.rows,
-        keys_compared=restored.keys_compared,
-        rpo_seconds=None if restored.captured_at is None else _seconds(restored.captured_at, began_at),
+        rows=report.rows if report else 0,
+        keys_compared=report.keys_compared if report else 0,
+        rpo_seconds=None if planned.captured_at is None else _seconds(planned.captured_at, began_at),
         rto_seconds=None if recovered_at is None else _seconds(began_at, recovered_at),
-        succeeded=reached is Phase.CLOSED and restored.proven and restored.rows > 0 and not left,
+        succeeded=reached is Phase.CLOSED and proven and not left,
         loss_seconds=None if restored.input_upto is None else _seconds(restored.input_upto, began_at),
     )
 

@@ -10,6 +10,7 @@ from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.forms import CONFIRM, FieldKind, Form, FormField, reason_field
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval, IntervalSlice
+from streams_recovery.core.sandbox.drill import SandboxEntry
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.words import milliseconds, parse_moment
 
@@ -180,26 +181,18 @@ class PublishReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReprocessEntry:
-    """One run of an interval. ``records`` counts its own input records; with 0 nothing was started, and ``late`` are more of
-    them that came behind the end of their log and were left out. ``reached`` is the last phase of its restore,
-    None if none was begun. ``left`` names objects that could not be removed.
+class ReprocessEntry(SandboxEntry):
+    """One run of an interval. ``records`` counts its own input records; with 0 nothing was started, and ``late`` are more of them that came behind the end of
+    their log and were left out.
     """
 
-    run: str
-    requested_by: str
     reason: str
     start: int
     end: int
     base: IntervalBase
     at: int
-    restore_id: str | None
-    savepoint_id: str | None
     records: int | None
-    reached: Phase | None
     published: PublishReport | None
-    left: tuple[str, ...]
-    succeeded: bool
     late: int = 0
 
     @property
@@ -215,8 +208,7 @@ class ReprocessEntry:
             return ("published" if self.published else "no input: 0 records, nothing was started") + late
         if self.took_nothing:
             return f"took nothing: {self.late:,} late records left out, and it has no other ones"
-        got = "before it began" if self.reached is None else f"after {self.reached}"
-        return f"failed {got}{', something is left' if self.left else ''}"
+        return self.failed_text()
 
 
 def succeeded(records: int | None, reached: Phase | None, published: PublishReport | None, left: tuple[str, ...], *, late: int = 0) -> bool:

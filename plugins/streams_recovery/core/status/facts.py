@@ -17,18 +17,18 @@ from typing import Annotated, Final
 from streams_recovery.core.checks.catalogue import as_advice
 from streams_recovery.core.checks.check import CatalogueCheck, F_contra, Occasion, Severity
 from streams_recovery.core.checks.facts import AdviceFacts
-from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
+from streams_recovery.core.kafka_types import GroupDescription
 from streams_recovery.core.remedies.remedy import KafkaTools
-from streams_recovery.core.remedies.transactions import HangingTransaction
+from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.retention import DeletionOutlook
-from streams_recovery.core.repository.seal import ForgedRecord
+from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.report import (
-    ArchiveStatus,
     DiskStatus,
     Health,
     HistoryPoint,
     Part,
+    RepositoryOutline,
     SavepointSummary,
     SitesStatus,
     StatusFinding,
@@ -105,19 +105,6 @@ class CheckState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrillState:
-    """The newest drill."""
-
-    run: str
-    began_at: int
-    succeeded: bool
-    outcome: str
-    rpo_seconds: float | None
-    rto_seconds: float | None
-    loss_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineState:
     """Later input that a restore has set aside and that was not appended again."""
 
@@ -166,13 +153,12 @@ class OwnershipState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepositoryFacts:
-    """Facts of the repository. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
-    when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
-    ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are ids of savepoints and restores that
-    have a time that has not come, or say that they are of one. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
-    records are believed by their seals; then ``forged`` are those that were not used, and ``forged_count`` says how many, because not all are named.
-    ``archive`` is None where nothing was ever archived continuously. ``archive_news``: it has input that the state a restore begins from has not read.
+class RepositoryFacts(RepositoryOutline):
+    """Facts of the repository. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough when the
+    cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that. ``leaving`` are
+    savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are ids of savepoints and restores that have a time that
+    has not come, or say that they are of one. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where records are
+    believed by their seals. ``archive_news``: it has input that the state a restore begins from has not read.
     """
 
     newest: SavepointSummary | None
@@ -183,7 +169,7 @@ class RepositoryFacts:
     lock: LockState | None
     restores: tuple[RestoreState, ...]
     check: CheckState | None
-    drill: DrillState | None
+    drill: DrillEntry | None
     quarantines: tuple[QuarantineState, ...]
     holds: tuple[HoldState, ...]
     quiesce: QuiesceState | None
@@ -192,9 +178,6 @@ class RepositoryFacts:
     ahead: tuple[str, ...]
     ownership: OwnershipState | None
     sealed: bool
-    forged: tuple[ForgedRecord, ...]
-    forged_count: int
-    archive: ArchiveStatus | None
     archive_news: bool
 
 
@@ -215,25 +198,6 @@ class InputState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionState:
-    """A transaction that holds back a partition. One that is ``hanging`` never ends by itself, whatever ``state`` its coordinator is in. Neither is known of
-    one whose ``transactional_id`` is not seen.
-    """
-
-    tp: TopicPartition
-    start_offset: int
-    transactional_id: str | None
-    state: str | None
-    hanging: bool
-    age_seconds: float | None
-
-    @property
-    def proven(self) -> HangingTransaction | None:
-        """The proof that it hangs, None where it does not, or nobody knows."""
-        return HangingTransaction(tp=self.tp, start_offset=self.start_offset, state=self.state) if self.hanging else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """Facts of the cluster. ``all_archived``: there was no record of an input or global, at a moment of this look, that the archive did not have. ``missing``
     topics are declared, or in the newest exact savepoint, and not there. ``unattributed`` internal topics may be another application's. ``refused`` is why a
@@ -245,7 +209,7 @@ class ClusterFacts:
     topics: tuple[TopicStatus, ...]
     missing: tuple[str, ...]
     inputs: tuple[InputState, ...]
-    transactions: tuple[TransactionState, ...]
+    transactions: tuple[OpenTransaction, ...]
     unattributed: tuple[str, ...]
     refused: tuple[str, ...]
     all_archived: bool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core import codec
@@ -16,14 +16,14 @@ from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, ForgedRecord, forged_records
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records
 from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.status.report import (
     ArchiveStatus,
+    Glance,
     Health,
     RunKind,
     SitesStatus,
-    StatusFinding,
     StatusReport,
     disk_bytes,
     recovery_point,
@@ -39,19 +39,16 @@ class InfoSource(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationInfo:
+class ApplicationInfo(Glance):
     """One application. ``looked_at`` is when it was looked at, in milliseconds. ``age_seconds`` is the age now of the newest savepoint that brings state back
-    exactly, None without one; ``objective_met`` is None where nothing was promised and nothing is scheduled. ``problems`` are parts that could not be
-    looked at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals; then ``forged``
-    are those that were not used, and ``forged_count`` says how many. ``sites`` are as they are on record now, with what the monitor last saw of them.
-    ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the ``archive`` as it is now, None where nothing was ever archived.
+    exactly, None without one; ``objective_met`` is None where nothing was promised and nothing is scheduled. ``problems`` are parts that could not be looked
+    at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals. ``sites`` are as they are on
+    record now, with what the monitor last saw of them. ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the
+    ``archive`` as it is now, None where nothing was ever archived.
     """
 
-    name: str
-    application_id: str
     source: InfoSource
     looked_at: int
-    health: Health
     newest: SavepointFacts | None
     newest_exact: SavepointFacts | None
     savepoints: int
@@ -59,17 +56,11 @@ class ApplicationInfo:
     age_seconds: float | None
     objective_seconds: float | None
     objective_met: bool | None
-    repository_bytes: int | None
     recovery_seconds: float | None
-    findings: tuple[StatusFinding, ...]
     problems: dict[str, str]
     sealed: bool
-    forged: tuple[ForgedRecord, ...]
-    forged_count: int
-    sites: SitesStatus
     recovery_point: int | None
     loss_objective_seconds: float | None
-    archive: ArchiveStatus | None
     unsaved_outputs: tuple[str, ...] = ()
 
 
@@ -94,11 +85,9 @@ def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationIn
     exact = None if report.newest_exact is None else _facts_of(report.newest_exact)
     age = _age(exact, present.now)
     return ApplicationInfo(
-        name=report.name,
-        application_id=report.application_id,
+        **codec.fields_of(Glance, replace(report, sites=present.sites, archive=present.archive)),
         source=InfoSource.REPOSITORY if report.monitored_at is None else InfoSource.MONITOR,
         looked_at=report.taken_at if report.monitored_at is None else report.monitored_at,
-        health=report.health,
         newest=None if report.newest is None else _facts_of(report.newest),
         newest_exact=exact,
         savepoints=report.savepoint_count,
@@ -106,17 +95,11 @@ def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationIn
         age_seconds=age,
         objective_seconds=present.objective,
         objective_met=_met(age, present.objective),
-        repository_bytes=report.repository_bytes,
         recovery_seconds=None if report.estimate is None else report.estimate.total,
-        findings=report.findings,
         problems={name: part.problem for name, part in sorted(report.parts.items()) if part.problem is not None},
         sealed=present.sealed,
-        forged=report.forged,
-        forged_count=report.forged_count,
-        sites=present.sites,
         recovery_point=recovery_point(exact, present.archive),
         loss_objective_seconds=present.loss,
-        archive=present.archive,
         unsaved_outputs=present.unsaved_outputs,
     )
 

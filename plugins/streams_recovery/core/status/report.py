@@ -261,29 +261,46 @@ class SitesStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusReport:
+class RepositoryOutline:
+    """What every view of a repository tells. ``forged`` are records that were not used, the first ones by key, ``forged_count`` of all. ``archive`` is None
+    where nothing was ever archived continuously.
+    """
+
+    forged: tuple[ForgedRecord, ...] = ()
+    forged_count: int = 0
+    archive: ArchiveStatus | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance(RepositoryOutline):
+    """What is told of an application at a glance."""
+
+    name: str
+    application_id: str
+    health: Health
+    findings: tuple[StatusFinding, ...]
+    repository_bytes: int | None
+    sites: SitesStatus = SitesStatus()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusReport(Glance):
     """``taken_at`` is when it was made, and ``monitored_at`` when the monitor looked at everything, None when it has not yet: a run that changes the
     repository makes what that says anew, and leaves the rest as it is known. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``.
     ``savepoints`` are the newest ones, oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest
     exact savepoint would take. ``history`` has points that get rarer the older they are. ``used`` is true when this look, or an earlier one, saw the
-    application in use. ``fresh_seconds`` is how long a look of the monitor says something of the present, None where looks have no schedule. ``forged`` are
-    records that were not used, the first ones by key, ``forged_count`` of all. ``archive`` is None where nothing was ever archived continuously.
+    application in use. ``fresh_seconds`` is how long a look of the monitor says something of the present, None where looks have no schedule.
     """
 
-    name: str
-    application_id: str
     taken_at: int
-    health: Health
     parts: dict[str, Part]
     objectives: Objectives
-    findings: tuple[StatusFinding, ...]
     advice: tuple[StatusFinding, ...]
     newest: SavepointSummary | None
     newest_exact: SavepointSummary | None
     savepoint_count: int
     savepoints: tuple[SavepointSummary, ...]
     estimate: Estimate | None
-    repository_bytes: int | None
     topics: tuple[TopicStatus, ...]
     runs: tuple[RunSummary, ...]
     history: tuple[HistoryPoint, ...]
@@ -292,10 +309,6 @@ class StatusReport:
     used: bool = False
     fresh_seconds: float | None = 900.0
     monitored_at: int | None = None
-    forged: tuple[ForgedRecord, ...] = ()
-    forged_count: int = 0
-    sites: SitesStatus = SitesStatus()
-    archive: ArchiveStatus | None = None
 
     @property
     def newest_age_seconds(self) -> float | None:

@@ -26,7 +26,7 @@ from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, own_names
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from streams_recovery.operations.restore import RestoreReport, RestoreTicket, Verdict
+from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operations.restore.load import load_progress, rows_at_first
 from streams_recovery.operations.sites import SandboxSites, sandbox_site
 from streams_recovery.operations.unfinished import journal_of, plan_of, restores_of
@@ -269,13 +269,10 @@ def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreR
     planned = RunArtifacts(recovery.repository, layout).read(RestorePlan, ticket.plan)
     return DrillRestore(
         restore_id=ticket.restore_id,
-        savepoint_id=planned.savepoint_id,
         plan_hash=ticket.plan_hash,
-        captured_at=planned.captured_at,
+        planned=planned,
+        report=report,
         journal=tuple(journal),
-        rows=report.rows if report else 0,
-        keys_compared=report.keys_compared if report else 0,
-        proven=report is not None and report.verdict is Verdict.EQUAL,
         input_upto=_input_upto(planned),
     )
 

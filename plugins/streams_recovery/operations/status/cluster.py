@@ -20,8 +20,9 @@ from streams_recovery.core.archive.log import Archive, goes_into_archive
 from streams_recovery.core.errors import NotFound, RecoveryError
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition, TopicRole
 from streams_recovery.core.lag import Lag, lags
+from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.status.facts import BROKER, ClusterFacts, DiskFacts, InputState, TransactionState
+from streams_recovery.core.status.facts import BROKER, ClusterFacts, DiskFacts, InputState
 from streams_recovery.core.status.look import GroupLag, InputLogs, first_unsaved, group_lag, input_state, retention_seconds
 from streams_recovery.core.status.report import DiskStatus, TopicStatus
 from streams_recovery.kafka.range_consumer import first_timestamps
@@ -136,19 +137,8 @@ def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | 
     return image if image is not None and image.topic_id == found.topics[name].topic_id else None
 
 
-def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionState, ...]:
-    held_back = [tp for tp, lag in logs.items() if lag.stable < lag.end]
-    return tuple(
-        TransactionState(
-            tp=one.tp,
-            start_offset=one.start_offset,
-            transactional_id=one.transactional_id,
-            state=one.state,
-            hanging=one.hanging,
-            age_seconds=one.age_seconds,
-        )
-        for one in recovery.transactions.seen(held_back)
-    )
+def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[OpenTransaction, ...]:
+    return recovery.transactions.seen([tp for tp, lag in logs.items() if lag.stable < lag.end])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

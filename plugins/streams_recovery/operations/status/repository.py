@@ -22,7 +22,6 @@ from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, Qua
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import (
     CheckState,
-    DrillState,
     HoldState,
     LockState,
     OwnershipState,
@@ -175,19 +174,8 @@ def _check(recovery: RecoveryContext) -> CheckState | None:
     )
 
 
-def _drill(recovery: RecoveryContext) -> DrillState | None:
-    last = next(AppendLog(recovery.repository, recovery.layout.drills, DrillEntry).readable_back(whole=False), None)
-    if last is None:
-        return None
-    return DrillState(
-        run=last.run,
-        began_at=last.began_at,
-        succeeded=last.succeeded,
-        outcome=last.outcome,
-        rpo_seconds=last.rpo_seconds,
-        rto_seconds=last.rto_seconds,
-        loss_seconds=last.loss_seconds,
-    )
+def _drill(recovery: RecoveryContext) -> DrillEntry | None:
+    return next(AppendLog(recovery.repository, recovery.layout.drills, DrillEntry).readable_back(whole=False), None)
 
 
 def _quarantines(recovery: RecoveryContext, marks: Pins) -> tuple[QuarantineState, ...]:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from streams_recovery.core import codec
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_entry, furthest
+from tests.support.examples.restore_plan import PLAN
+from tests.support.examples.restore_report import REPORT
 
 BEGAN = 1_000_000
 
@@ -21,13 +23,10 @@ def journal(*phases: Phase, at: int = BEGAN) -> tuple[JournalEntry, ...]:
 def restored(phases: tuple[Phase, ...], rows: int = 10, captured_at: int = BEGAN - 3_600_500, *, proven: bool = True) -> DrillRestore:
     return DrillRestore(
         restore_id="20261121T000000Z-0123456789",
-        savepoint_id="20261120T000000Z-0123456789",
         plan_hash="abc",
-        captured_at=captured_at,
+        planned=replace(PLAN, captured_at=captured_at),
+        report=replace(REPORT, rows=rows, missing=() if proven else ("a-s-changelog-2",)),
         journal=journal(*phases),
-        rows=rows,
-        keys_compared=4,
-        proven=proven,
     )
 
 
@@ -68,6 +67,7 @@ def test_one_that_left_something_has_not_succeeded() -> None:
 def test_one_without_proof_or_without_a_record_has_not_succeeded() -> None:
     assert not entry(restored(tuple(Phase), proven=False)).succeeded
     assert not entry(restored(tuple(Phase), rows=0)).succeeded
+    assert not entry(replace(restored(tuple(Phase)), report=None)).succeeded
 
 
 def test_the_savepoint_of_a_clock_that_is_ahead_is_new_not_from_the_future() -> None:

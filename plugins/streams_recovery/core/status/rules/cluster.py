@@ -10,7 +10,7 @@ from streams_recovery.core.checks.savepoints import HANGING, UNATTRIBUTED, Attri
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.remedies.groups import see_members
 from streams_recovery.core.remedies.remedy import KafkaTools
-from streams_recovery.core.remedies.transactions import wait
+from streams_recovery.core.remedies.transactions import OpenTransaction, wait
 from streams_recovery.core.status.facts import (
     BROKER,
     HOUR,
@@ -22,7 +22,6 @@ from streams_recovery.core.status.facts import (
     ObservedApplication,
     PartName,
     Rule,
-    TransactionState,
     daily_growth,
     finding,
     found_in_look,
@@ -126,7 +125,7 @@ def _find_transactions(observed: ObservedApplication, limits: Limits) -> Iterato
     # Its inputs are committed by others: a savepoint takes them up to where all is decided.
     waits_for = frozenset(topic.name for topic in observed.cluster.topics if topic.role not in (TopicRole.INPUT, TopicRole.GLOBAL))
     yield from found_in_look(HANGING, HangingFacts(tools=tools, hanging=hanging, waits_for=waits_for))
-    known: dict[str, list[TransactionState]] = {}
+    known: dict[str, list[OpenTransaction]] = {}
     for one in several:
         if one.proven is None and one.transactional_id is not None:
             known.setdefault(one.transactional_id, []).append(one)
@@ -136,7 +135,7 @@ def _find_transactions(observed: ObservedApplication, limits: Limits) -> Iterato
             yield _long(tools, transactional_id, parts, max(ages), limits.transaction_age)
 
 
-def _long(tools: KafkaTools, transactional_id: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
+def _long(tools: KafkaTools, transactional_id: str, parts: Sequence[OpenTransaction], age: float, limit: float) -> StatusFinding:
     """One finding for all of its partitions. Its coordinator ends it as a whole: aborted on one partition alone, it could be committed on the others."""
     where = ", ".join(str(one.tp) for one in parts[:_NAMED]) + (" and others" if len(parts) > _NAMED else "")
     remedy = wait(tools, [transactional_id])

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streams_recovery.core.checks.check import Severity
-from streams_recovery.core.status.facts import DrillState, Limits, ObservedApplication, PartName, Rule, daily_growth, finding
+from streams_recovery.core.sandbox.drill import DrillEntry
+from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, Rule, daily_growth, finding
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, first_names, moment, size, span
 
@@ -116,7 +117,7 @@ def _find_drills(observed: ObservedApplication, limits: Limits) -> Iterator[Stat
     yield from _objectives(last, limits)
 
 
-def _objectives(last: DrillState, limits: Limits) -> Iterator[StatusFinding]:
+def _objectives(last: DrillEntry, limits: Limits) -> Iterator[StatusFinding]:
     for kind, what, measured, objective in (
         (RPO, "the savepoint of the last drill was {} old", last.rpo_seconds, limits.newest_age),
         (LOSS, "a loss of the cluster at the last drill would have cost the input of {}", last.loss_seconds, limits.loss),
