@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.forms import FieldKind, Form, FormField
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import RecordForm, Tolerance
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome, bounded
+from streams_recovery.core.state.inspection import Findings, FoundRows, Inspection, Outcome, bounded
 from streams_recovery.core.words import first_names, moment, parse_moment, span
 
 SAMPLE: Final = 20
@@ -204,21 +205,13 @@ class ComparedOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputsReport:
-    """Result of a comparison, as it is kept. ``found`` has keys and values of the application, if its configuration allows to show them."""
+class OutputsReport(Findings):
+    """Result of a comparison of outputs, as it is kept."""
 
     against: Against
-    other: str
-    savepoint_id: str
-    outcome: Outcome
     outputs: tuple[ComparedOutput, ...]
     notes: tuple[str, ...]
-    found: FoundRows
-    has_data: bool
     tolerance: Tolerance
-    at: int
-    run_id: str
-    requested_by: str
 
 
 def outputs_outcome(counts: Iterable[KeyCounts]) -> Outcome:
@@ -275,18 +268,12 @@ def shown(report: OutputsReport, *, values: bool) -> Inspection:
     """The report as people see it. Without ``values`` it has no key and no value."""
     what = "the clone" if report.against is Against.CLONE else "the interval"
     allowed = _allowed(report.tolerance)
-    return Inspection(
-        savepoint_id=report.savepoint_id,
-        other=report.other,
+    found = Inspection(
+        **codec.fields_of(Findings, report),
         question=f"real outputs compared with those of {what} {report.other}",
-        outcome=report.outcome,
         sentences=(*map(counts_text, report.outputs), *report.notes, *((allowed,) if allowed else ())),
-        found=report.found if values else FoundRows(),
-        has_data=values and report.has_data,
-        at=report.at,
-        run_id=report.run_id,
-        requested_by=report.requested_by,
     )
+    return found if values else replace(found, found=FoundRows(), has_data=False)
 
 
 def _allowed(tolerance: Tolerance) -> str:
