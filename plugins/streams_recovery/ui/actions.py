@@ -14,7 +14,7 @@ from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.outputs.comparison import AGAINST, BEGIN, RELATIVE, TOLERANCE
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry, site_of
 from streams_recovery.core.restore.failover import LOST, TO
-from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY
+from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY, SOURCE
 from streams_recovery.core.rollout.cutover import STEP
 from streams_recovery.core.savepoint.request import REASON as SAVEPOINT_REASON
 from streams_recovery.core.state.inspection import KEY, OTHER, STORE, STORES, TOPIC
@@ -180,7 +180,7 @@ def _moment(config: ApplicationConfig, moment: int, configured: Mapping[str, App
     target: tuple[Field, ...] = ()
     if not dag[1]:
         typed = "the id of the application that gets the state"
-        target = (_target(config, configured), Field(name="source", label="Source application", kind="fixed", value=config.name))
+        target = (_target(config, configured), _field(SOURCE, kind="fixed", value=config.name))
     return Action(
         what="moment",
         label="Go back to this instant…",

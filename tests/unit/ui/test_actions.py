@@ -12,8 +12,11 @@ from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
+from streams_recovery.core.savepoint.request import SavepointRequest
+from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest
 from streams_recovery.core.status.instant import Instant, instant
-from streams_recovery.ui.actions import Action, actions
+from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, Rebuild
+from streams_recovery.ui.actions import Action, actions, savepoint_actions
 from streams_recovery.ui.overview import commands_of
 from tests.support.airflow.recovery_page import Site, at_sites
 from tests.support.examples.statuses import HOUR, NOW, report, summary
@@ -35,8 +38,34 @@ def started(configured: dict[str, ApplicationConfig], plan: Instant, may: Callab
     return {one.what: one for one in actions(configured["orders"], plan, configured, may)}
 
 
+# Which request the DAG of an action makes.
+REQUESTS = {
+    "restore": FromSavepoint,
+    "moment": AsOfMoment,
+    "failover": Failover,
+    "rebuild": Rebuild,
+    "savepoint": SavepointRequest,
+    "compare": CompareRequest,
+    "look_up": LookUpRequest,
+}
+
+
 def values(action: Action) -> dict[str, object]:
     return {field.name: field.value for field in action.fields}
+
+
+def test_what_the_page_asks_for_is_what_the_request_is_made_of(tmp_path: Path) -> None:
+    page = Site(tmp_path)
+    page.configure("orders", sites=at_sites("dr"))
+    configured = load_all(page.configs, {}).applications
+    rebuilt = replace(report(), savepoints=(summary(0, profile=Profile.MINIMAL),))
+    plans = (instant(report(), NOW - HOUR // 2), instant(rebuilt, NOW))
+    found = [one for plan in plans for one in actions(configured["orders"], plan, configured, anything)]
+    found += savepoint_actions(configured["orders"], "one", anything)
+    assert {one.what for one in found} >= REQUESTS.keys()
+    for action in found:
+        if (request := REQUESTS.get(action.what)) is not None:
+            assert {field.name for field in action.fields} - {"application"} <= {one.name for one in request.FORM}, action.what
 
 
 def test_between_savepoints_one_can_go_to_the_instant_or_to_the_savepoint(configured: dict[str, ApplicationConfig]) -> None:
