@@ -18,14 +18,16 @@ from tests.support.deep_runs import RUN, DeepRun, commit_of_run, head
 from tests.support.project import PROJECT
 from tests.support.tiers import APART, DEEP, SECONDS, noted, unit_of
 
-MEASURED: Final = PROJECT / "build" / "seconds.json"
+MEASURED: Final = PROJECT / "build" / "measured.json"
 
 
 class Stopwatch:
     """Adds up the seconds of each unit. ``shard`` and ``tier`` are the run's; ``whole`` says that each unit had all of its tests."""
 
     def __init__(self, shard: str | None, tier: str, *, whole: bool) -> None:
-        self._shard, self._tier, self._whole = shard, tier, whole and tier != "all"
+        self._shard, self._tier = shard, tier
+        # Of ``make test`` all units or none are measured, of the deep tier those of a part.
+        self._whole = whole and (tier == "deep" or (tier == "test" and shard is None))
         self._seconds: dict[str, float] = defaultdict(float)
         self._outcomes: dict[str, str] = {}
         self._begun = head() if tier == "deep" else ""
@@ -37,10 +39,11 @@ class Stopwatch:
             self._outcomes[report.nodeid] = report.outcome
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Write them down, the seconds over those of an earlier run. What was broken off has measured no unit whole."""
+        """Write them down, deep ones over those of earlier runs. What was broken off has measured no unit whole."""
         MEASURED.parent.mkdir(exist_ok=True)
         if self._whole and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
-            write(MEASURED, read(MEASURED) | {name: round(seconds, 1) for name, seconds in self._seconds.items()})
+            earlier = {name: took for name, took in read(MEASURED).items() if name.endswith(DEEP) or self._tier == "deep"}
+            write(MEASURED, earlier | {name: round(seconds, 1) for name, seconds in self._seconds.items()})
         if self._tier == "deep":
             RUN.write_text(json.dumps([asdict(run) for run in self._runs()]))
 

@@ -57,22 +57,34 @@ def test_a_run_of_some_tests_measures_no_unit(config: pytest.Config, whole: bool
     assert is_whole(config) == whole
 
 
+EARLIER = {"unit/test_b.py": 1.0, "system/test_up.py (deep)": 9.0}
+
+
 @pytest.mark.parametrize(
-    ("tier", "whole", "ended", "expected"),
+    ("tier", "shard", "whole", "ended", "expected"),
     [
-        ("test", True, pytest.ExitCode.OK, {"unit/test_b.py": 1.0, "unit/test_a.py": 2.5}),
-        ("test", True, pytest.ExitCode.TESTS_FAILED, {"unit/test_b.py": 1.0, "unit/test_a.py": 2.5}),
-        ("test", True, pytest.ExitCode.INTERRUPTED, {"unit/test_b.py": 1.0}),
-        ("test", False, pytest.ExitCode.OK, {"unit/test_b.py": 1.0}),
-        ("all", True, pytest.ExitCode.OK, {"unit/test_b.py": 1.0}),
+        ("test", None, True, pytest.ExitCode.OK, {"unit/test_a.py": 2.5, "system/test_up.py (deep)": 9.0}),
+        ("test", None, True, pytest.ExitCode.TESTS_FAILED, {"unit/test_a.py": 2.5, "system/test_up.py (deep)": 9.0}),
+        ("deep", "1/8", True, pytest.ExitCode.OK, {**EARLIER, "unit/test_a.py (deep)": 2.5}),
+        ("test", "1/8", True, pytest.ExitCode.OK, EARLIER),
+        ("test", None, True, pytest.ExitCode.INTERRUPTED, EARLIER),
+        ("test", None, False, pytest.ExitCode.OK, EARLIER),
+        ("all", None, True, pytest.ExitCode.OK, EARLIER),
     ],
 )
-def test_seconds_are_left_over_those_of_an_earlier_run(
-    tier: str, whole: bool, ended: pytest.ExitCode, expected: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_seconds_are_left_by_a_whole_run_and_deep_ones_stay(
+    tier: str,
+    shard: str | None,
+    whole: bool,
+    ended: pytest.ExitCode,
+    expected: dict[str, float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stopwatch, "MEASURED", tmp_path / "seconds.json")
-    (tmp_path / "seconds.json").write_text('{"unit/test_b.py": 1.0}')
-    watch = Stopwatch(None, tier, whole=whole)
+    monkeypatch.setattr(stopwatch, "RUN", tmp_path / "run.json")
+    (tmp_path / "seconds.json").write_text(json.dumps(EARLIER))
+    watch = Stopwatch(shard, tier, whole=whole)
     for when, duration in (("setup", 0.5), ("call", 2.0)):
         watch.pytest_runtest_logreport(
             pytest.TestReport("tests/unit/test_a.py::test_a", ("", None, ""), {}, "passed", None, when, duration=duration)  # type: ignore[arg-type]
