@@ -103,7 +103,7 @@ slice: setup ## One small part of the deep tests, 15 minutes at most: the one wh
 bench: setup ## How fast savepoints and restores are, beside what librdkafka and zstd allow: hours, or minutes with BENCH=--quick
 	@$(BIN)/python bench/speed.py $(BENCH)
 
-pages: setup ## Make the pages of the DAGs again
+pages: setup ## Make the pages of the DAGs and the tables of the command line again
 	@$(BIN)/python -m documentation
 
 # Without --quiet: with it MkDocs counts no warnings, and --strict fails nothing.

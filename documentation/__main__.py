@@ -1,4 +1,4 @@
-"""``python -m documentation`` writes the pages of the DAGs. ``make pages`` calls it."""
+"""``python -m documentation`` writes the pages of the DAGs, and the tables of the command line. ``make pages`` calls it."""
 
 from __future__ import annotations
 

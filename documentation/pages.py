@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from documentation.checks import checks_page
+from documentation.command_tables import with_tables
 from documentation.configuration_keys import configuration_page
 from documentation.dag_pages import dag_files, dags_in
 from documentation.faults import marked
@@ -17,6 +18,7 @@ from documentation.remedies import MARK, remedies_page
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = PROJECT / "docs"
+COMMAND_LINE: Final = "command-line.md"
 
 
 def site_pages() -> dict[str, str]:
@@ -34,8 +36,13 @@ def dag_pages() -> dict[str, str]:
     return {f"dags/{name}": text for name, text in dag_files(dags_in(PROJECT / "dags"))}
 
 
+def command_page() -> dict[str, str]:
+    """The page of the command line, with the tables of its commands."""
+    return {COMMAND_LINE: with_tables((DOCS / COMMAND_LINE).read_text(encoding="utf-8"))}
+
+
 def write() -> Iterator[str]:
-    """Write the pages of the DAGs, and give the names of those that changed. Airflow gets a home that is removed again."""
+    """Write the pages of the DAGs and of the command line, and give the names of those that changed. Airflow gets a home that is removed again."""
     with tempfile.TemporaryDirectory(prefix="airflow-") as home:
         os.environ.update(
             {
@@ -48,7 +55,7 @@ def write() -> Iterator[str]:
         os.environ.pop("STREAMS_RECOVERY_CONFIG_DIR", None)
         # The example has every DAG that there is.
         os.environ["STREAMS_RECOVERY_ARCHIVE"] = "true"
-        for name, text in dag_pages().items():
+        for name, text in {**dag_pages(), **command_page()}.items():
             path = DOCS / name
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 path.parent.mkdir(parents=True, exist_ok=True)

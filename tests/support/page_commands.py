@@ -7,12 +7,10 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
-
-import typer
+from typing import Final
 
 from documentation.pages import site_pages
-from streams_recovery.cli.app import app
+from tests.support.command_line import command as find
 from tests.support.project import PROJECT
 
 OURS: Final = "streams-recovery"
@@ -21,7 +19,6 @@ MARK: Final = "# not run here"
 FOREIGN: Final = ("docker", "kubectl", "helm", "aws", "gcloud", "az", "pip", "python3.11", "venv-pack", "kafka-acls.sh", "(umask")
 _TYPED: Final = ("", "sh", "bash", "shell", "console")
 _FENCE: Final = re.compile(r"^ *```(?P<kind>[^\n]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
-_PROGRAM: Final = typer.main.get_command(app)
 _INLINE: Final = re.compile(rf"(?<!\\)`({OURS} [^`\\]+)`")
 
 
@@ -64,14 +61,15 @@ def arguments(command: str) -> list[str]:
 
 def problem(command: str, *, whole: bool) -> str | None:
     """Why the command line would not take a command, None when it would. Nothing is run."""
-    found: Any = _PROGRAM
+    found, words = find(), list[str]()
     rest = arguments(command)
     while hasattr(found, "commands"):
         if not rest:
             return None
         if rest[0] not in found.commands:
             return None if rest[0].startswith("-") else f"{command}: there is no command {rest[0]}"
-        found = found.commands[rest.pop(0)]
+        words.append(rest.pop(0))
+        found = find(*words)
     if not whole:
         known = {option for param in found.params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
         unknown = [word for word in rest if word.startswith("--") and word.split("=")[0] not in known]

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from streams_recovery.cli.context import print_json
-from streams_recovery.cli.screen import ask, page, remembered, say, say_command, words
+from streams_recovery.cli.screen import ask, page, say, say_command, words
 from streams_recovery.core import codec
 from streams_recovery.core import words as next_command
 from streams_recovery.core.approval import Approvable, approval, check_approved
@@ -28,18 +26,6 @@ Approve = Annotated[
     ),
 ]
 BY_HAND = "by hand"
-_WIDE = 10_000
-
-
-class Program(TyperGroup):
-    """The program. It remembers the words that it was called with, so that it can tell what to run next. Where nobody looks, help is not wrapped."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        given = remembered(list(args))
-        width = None if sys.stdout.isatty() else _WIDE
-        context = super().make_context(info_name, args, parent, terminal_width=width, max_content_width=width, **extra)
-        context.with_resource(given)
-        return context
 
 
 def reason_of(reason: str, *, plan_only: bool) -> str:

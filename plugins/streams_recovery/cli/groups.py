@@ -46,7 +46,6 @@ _TITLES = {
     GroupAction.DELETE_OFFSETS: "Delete offsets of",
     GroupAction.DELETE: "Delete",
 }
-groups_app = typer.Typer(help="Consumer groups of the cluster: look at them, reset and delete their offsets.", no_args_is_help=True)
 
 Group = Annotated[list[str] | None, typer.Option("--group", metavar="G", help="A group; may be repeated. Default: the application's own.")]
 AllGroups = Annotated[
@@ -63,7 +62,6 @@ AllInputTopics = Annotated[
 ]
 
 
-@groups_app.command("list")
 def list_groups(
     name: Name,
     configs: Configs = DEFAULT_CONFIGS,
@@ -89,7 +87,6 @@ def list_groups(
         print_table(("group", "type", "state"), map(_listed, found.items()))
 
 
-@groups_app.command("describe")
 def describe_groups(
     name: Name,
     configs: Configs = DEFAULT_CONFIGS,
@@ -124,7 +121,6 @@ def describe_groups(
             _show_offsets(one)
 
 
-@groups_app.command("reset")
 @asks(without=("logs",))
 def reset_groups(
     call: Call,
@@ -166,7 +162,6 @@ def reset_groups(
     _change(call, request, export=export)
 
 
-@groups_app.command("delete-offsets")
 @asks(without=("logs",))
 def delete_offsets(
     call: Call,
@@ -184,7 +179,6 @@ def delete_offsets(
     _change(call, request)
 
 
-@groups_app.command("delete")
 @asks(without=("logs",))
 def delete_groups(
     call: Call,
@@ -197,7 +191,6 @@ def delete_groups(
     _change(call, request)
 
 
-@groups_app.command("export")
 def export_groups(
     name: Name,
     configs: Configs = DEFAULT_CONFIGS,

@@ -1,13 +1,11 @@
-"""The commands that only look: at applications, records, keys, settings, compatibility and evidence.
+"""The commands that only look: at records, keys, settings, compatibility and evidence.
 
-``info`` and ``compatible`` need no cluster.
+``compatible`` needs no cluster.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -31,17 +29,15 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.screen import advice as in_options
 from streams_recovery.cli.screen import line, page, say
 from streams_recovery.cli.screen import table as print_table
-from streams_recovery.config.loader import load_all
 from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, Refused, StoreUnsuitable
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, StoreUnsuitable
 from streams_recovery.core.escaping import Markdown, joined, md
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import Compatibility, CompatibilityVerdict
 from streams_recovery.core.rollout.upgrade import BEFORE, DOUBT_ALLOWED, MAY_GO, STAYS_SAME, TOPOLOGY
 from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRequest, record_cells
-from streams_recovery.core.status.info import ApplicationInfo, info_lines
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations import preflight as looking
@@ -52,7 +48,6 @@ from streams_recovery.operations.compatibility import compatibility, described_b
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import dry_run
 from streams_recovery.operations.state.peek import peek as look
-from streams_recovery.operations.status.info import application_info
 from streams_recovery.operations.status.notices import advice
 
 # Not codes of errors: what the check found.
@@ -69,51 +64,6 @@ Before = Annotated[Path | None, option(BEFORE)]
 Lose = Annotated[list[str] | None, option(MAY_GO)]
 Same = Annotated[list[str] | None, option(STAYS_SAME)]
 AllowDoubt = Annotated[bool, option(DOUBT_ALLOWED)]
-
-
-def info(
-    name: Annotated[
-        str, typer.Argument(metavar="[APP]", help="Name of the application's configuration file; without it all of them.")
-    ] = "",
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """Show what there is of an application: status, newest savepoint, objective, sizes. Reads the repository only, so it needs no cluster."""
-    if name:
-        with recovery_of(name, configs) as recovery:
-            found, failed = [application_info(recovery)], dict[str, RecoveryError]()
-    else:
-        found, failed = _all(configs)
-    if as_json:
-        print_json(
-            {"applications": found, "failed": {one: {"reason": error.reason, "next": error.next_step} for one, error in failed.items()}}
-        )
-    else:
-        now = time.time_ns() // 1_000_000
-        for one in found:
-            for text in info_lines(one, now):
-                line(text)
-        for broken, error in failed.items():
-            line(f"application: {broken}")
-            line(f"    status: unknown: {'; '.join(error.reason.rstrip('.').splitlines())}. Next: {error.next_step}")
-    if failed:
-        say(f"{len(failed)} of {len(found) + len(failed)} applications could not be looked at")
-        raise typer.Exit(max(error.exit_code for error in failed.values()))
-
-
-def _all(configs: Path) -> tuple[list[ApplicationInfo], dict[str, RecoveryError]]:
-    """Every configured application. One that cannot be looked at takes nothing from the others."""
-    configured = load_all(configs, os.environ)
-    found: list[ApplicationInfo] = []
-    failed: dict[str, RecoveryError] = dict(configured.broken)
-    for name in configured.applications:
-        try:
-            with recovery_of(name, configs) as recovery:
-                found.append(application_info(recovery))
-        except RecoveryError as error:
-            failed[name] = error
-    return found, failed
 
 
 def peek(

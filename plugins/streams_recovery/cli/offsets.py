@@ -19,11 +19,9 @@ from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.words import moment, new_id
 from streams_recovery.operations.offsets import restore_snapshot, snapshots
 
-offsets_app = typer.Typer(help="Offsets of consumer groups: keep them, and go back.", no_args_is_help=True)
 Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's id; a savepoint's for the one taken with it.")]
 
 
-@offsets_app.command("snapshot")
 @asks(without=("logs", "approve"))
 def snapshot_offsets(
     call: Call,
@@ -60,7 +58,6 @@ def snapshot_offsets(
         line(f"{'would be kept' if call.plan_only else f'snapshot {taken.snapshot_id}'}: {offsets} offsets of {groups}")
 
 
-@offsets_app.command("show")
 def show_offsets(
     name: Name,
     snapshot: Annotated[str | None, typer.Argument(metavar="[SNAPSHOT]", help="Without one, all are listed.")] = None,
@@ -71,7 +68,6 @@ def show_offsets(
         print_json(snapshots.ids(recovery) if snapshot is None else snapshots.find(recovery, snapshot))
 
 
-@offsets_app.command("restore")
 @asks(without=("logs",))
 def restore_offsets(
     call: Call,

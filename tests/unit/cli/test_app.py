@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
@@ -24,6 +23,7 @@ from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import KEY, STORE
 from streams_recovery.operations.restore.strategies import STRATEGIES
+from tests.support.command_line import command, every_command
 from tests.support.project import PROJECT
 from tests.support.repository.state_repository import FIRST, SECOND, environment, fill
 
@@ -83,17 +83,17 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def helps(command: str) -> str:
-    done = CliRunner().invoke(app, [*command.split(), "--help"])
+def helps(words: str) -> str:
+    done = CliRunner().invoke(app, [*words.split(), "--help"])
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
-@pytest.mark.parametrize("command", CHANGING)
-def test_what_changes_something_shows_a_plan_and_takes_one_approval(command: str) -> None:
-    text = helps(command)
+@pytest.mark.parametrize("words", CHANGING)
+def test_what_changes_something_shows_a_plan_and_takes_one_approval(words: str) -> None:
+    text = helps(words)
     assert "--plan " in text
-    assert ("--approve HASH" in text) == (command not in ADDS)
+    assert ("--approve HASH" in text) == (words not in ADDS)
     assert not any(option in text for option in ("--yes", "--apply", "--dry-run", "--confirm"))
 
 
@@ -184,7 +184,6 @@ def test_dismissing_a_restore_asks(run: Run) -> None:
         raise run("dismiss", "shop", "r1", typed="shop\n").exception or AssertionError
 
 
-COMMANDS: Any = typer.main.get_command(app)
 # These mean several things, and the help of each command says which. Each reason says what it is kept with.
 SEVERAL_THINGS = {
     "--as-of",
@@ -206,34 +205,22 @@ SEVERAL_THINGS = {
 }
 
 
-def commands(group: Any) -> Iterator[Any]:
-    """Every command, those of groups too."""
-    for one in group.commands.values():
-        if hasattr(one, "commands"):
-            yield from commands(one)
-        else:
-            yield one
-
-
 def test_an_option_means_the_same_wherever_it_stands() -> None:
     helps = defaultdict[str, set[str]](set)
-    for command in commands(COMMANDS):
-        for one in command.params:
+    for words in every_command():
+        for one in command(*words).params:
             helps[one.opts[0] if one.opts[0].startswith("-") else str(one.metavar)].add(str(one.help))
     assert len(helps) > 60
     assert {name for name, texts in helps.items() if len(texts) > 1} == SEVERAL_THINGS
 
 
-def options(*command: str) -> dict[str, Any]:
+def options(*words: str) -> dict[str, Any]:
     """The options of a command, by their names."""
-    found = COMMANDS
-    for word in command:
-        found = found.commands[word]
-    return {name: option for option in found.params for name in option.opts}
+    return {name: option for option in command(*words).params for name in option.opts}
 
 
 @pytest.mark.parametrize(
-    ("command", "form"),
+    ("words", "form"),
     [
         ("backup", SavepointRequest.FORM),
         ("reprocess", ReprocessOptions.FORM),
@@ -245,8 +232,8 @@ def options(*command: str) -> dict[str, Any]:
         ("state", (KEY,)),
     ],
 )
-def test_a_command_has_an_option_for_each_field_of_its_form(command: str, form: Any) -> None:
-    found = options(command)
+def test_a_command_has_an_option_for_each_field_of_its_form(words: str, form: Any) -> None:
+    found = options(words)
     for field in form:
         if field.name == "confirm":
             assert "--approve" in found
@@ -255,8 +242,6 @@ def test_a_command_has_an_option_for_each_field_of_its_form(command: str, form: 
             assert field.option_help
 
 
-@pytest.mark.parametrize(
-    "command", [("compact",), ("merge",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")]
-)
-def test_a_reason_is_kept_with_what_the_command_writes(command: tuple[str, ...]) -> None:
-    assert options(*command)["--reason"].help.startswith("Kept with the ")
+@pytest.mark.parametrize("words", [("compact",), ("merge",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")])
+def test_a_reason_is_kept_with_what_the_command_writes(words: tuple[str, ...]) -> None:
+    assert options(*words)["--reason"].help.startswith("Kept with the ")

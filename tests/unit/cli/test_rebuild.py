@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from streams_recovery.cli.app import app
 from streams_recovery.cli.rebuild import OF_THE_RESET_TOOL, names
 from streams_recovery.core.offsets.strategies import STRATEGIES
+from tests.support.command_line import command
 from tests.support.project import PROJECT
 
-OPTIONS = {name for option in typer.main.get_command(app).commands["rebuild"].params for name in option.opts}
+OPTIONS = {name for option in command("rebuild").params for name in option.opts}
 BOTH = {"--input-topics", "--internal-topics"}
 
 

@@ -6,18 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
 
 from documentation import pages
 from documentation.configuration_keys import SMALLEST
 from documentation.messages import Message, error_kinds, messages
-from streams_recovery.cli.app import app
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.runs import KINDS as KINDS_OF_RUNS
 from streams_recovery.config.runs import CommandRuns, KubernetesRuns, ProcessRuns, Runs
 from streams_recovery.core.errors import RecoveryError, TransientError
+from tests.support.command_line import command
 from tests.support.project import PROJECT
 
 DOCS = PROJECT / "docs"
@@ -116,7 +115,7 @@ def test_there_are_eleven_situations_each_with_a_part_of_its_own() -> None:
 
 
 def test_dags_and_commands_of_the_situations_are_there() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = command().commands
     for row in re.findall(r"^\| \[.*$", SITUATIONS, re.MULTILINE):
         _, _, dags, named = [cell.strip() for cell in row.strip("|").split("|")]
         assert all((PROJECT / "dags" / f"{dag}.py").is_file() for dag in re.findall(r"\w+", dags.replace("`", " "))), row

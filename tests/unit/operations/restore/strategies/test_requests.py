@@ -8,10 +8,8 @@ from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Final, get_args, get_type_hints
 
 import pytest
-import typer
 
 from streams_recovery.cli import screen
-from streams_recovery.cli.app import app
 from streams_recovery.cli.screen import advice
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotExact, NotFound
@@ -38,6 +36,7 @@ from streams_recovery.operations.restore.strategies import (
     UpgradeInPlace,
     undo_refused,
 )
+from tests.support.command_line import command
 from tests.support.examples.forms import takes
 from tests.support.examples.restore_plan import PLAN
 from tests.support.project import PROJECT
@@ -182,7 +181,6 @@ ALWAYS = {
     RestoreTopics: {"safeguards", "compare_keys"},
     UpgradeInPlace: {"safeguards", "compare_keys"},
 }
-COMMANDS = typer.main.get_command(app).commands
 
 
 def test_there_are_forms() -> None:
@@ -210,7 +208,7 @@ def test_a_form_takes_the_values_of_the_type_of_each_field(strategy: type[Restor
 
 @pytest.mark.parametrize("strategy", ASKED.values(), ids=ASKED)
 def test_a_command_has_an_option_for_each_field_of_the_form(strategy: type[RestoreRequest]) -> None:
-    options = {name: option for option in COMMANDS[strategy.COMMAND].params for name in option.opts}
+    options = {name: option for option in command(strategy.COMMAND).params for name in option.opts}
     for field in strategy.FORM:
         if field.name == "confirm":
             assert "--approve" in options
