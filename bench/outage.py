@@ -25,6 +25,7 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
+from streams_recovery.cli.context import Requester
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.savepoint import SavepointRequest
@@ -48,7 +49,7 @@ def outage(on: Stage) -> tuple[list[tuple[str, float]], int]:
     say: Callable[[str], None] = tell
     runner = replace(on.runner, say=say)
     request = FromSavepoint(reason="benchmark")
-    report = runs.restore_in_place(runner, request, runs.Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=approve)
+    report = runs.restore_in_place(runner, request, Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=approve)
     wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):
         raise SystemExit(f"the restored state is wrong, so its time means nothing: {wrong}")

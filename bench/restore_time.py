@@ -28,7 +28,7 @@ from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
-from streams_recovery.cli.context import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections, Requester
 from streams_recovery.cli.runner import Runner
 from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations.compaction import CompactRequest
@@ -75,9 +75,7 @@ def restored(on: Stage, savepoint: str) -> tuple[int, float]:
     request = FromSavepoint(savepoint=savepoint, reason="benchmark")
     destroy(on.recovery)
     began = time.monotonic()
-    report = runs.restore_in_place(
-        on.runner, request, runs.Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=lambda _: True
-    )
+    report = runs.restore_in_place(on.runner, request, Requester(run_id=uuid.uuid4().hex, requested_by="benchmark"), approve=lambda _: True)
     seconds = time.monotonic() - began
     wrong = differences(on.recovery, truth(on.generator.world, range(on.generator.sent)))
     if any(wrong.values()):

@@ -23,7 +23,7 @@ from streams_recovery.core.escaping import visible
 from streams_recovery.core.status import info
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.facts import finding
-from streams_recovery.operations import status
+from streams_recovery.operations.status import notices as status_notices
 from streams_recovery.operators import monitor as tasks
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.outcome import alert_of, ended, notifier_class, outcome_callbacks, problems, tell_by
@@ -345,7 +345,7 @@ def test_only_notifiers_are_ever_called(name: str) -> None:
 
 def test_a_notifier_that_fails_silences_no_other_and_the_rest_is_told_again(directory: Path) -> None:
     configuration(directory, "orders", notify=[{"notifier": "no.such.Thing"}, {"notifier": LISTENER}])
-    notice = status.Notice(application="orders", news=News.RAISED, finding=finding("lag-high", Severity.WARNING, "behind"), since=0)
+    notice = status_notices.Notice(application="orders", news=News.RAISED, finding=finding("lag-high", Severity.WARNING, "behind"), since=0)
     with pytest.raises(TransientError, match=r"no\.such\.Thing"):
         tell_by(load_application("orders").monitor.notify, context())([notice])
     assert Listener.heard == ["raised lag-high"]
@@ -353,7 +353,7 @@ def test_a_notifier_that_fails_silences_no_other_and_the_rest_is_told_again(dire
 
 def test_an_alert_is_one_visible_line_whatever_it_is_about() -> None:
     found = finding("lag-high", Severity.WARNING, HOSTILE, subject=HOSTILE, remedies=[HOSTILE])
-    alert = alert_of(status.Notice(application="orders", news=News.RAISED, finding=found, since=0))
+    alert = alert_of(status_notices.Notice(application="orders", news=News.RAISED, finding=found, since=0))
     assert alert["title"] == f"orders: {visible(HOSTILE)}"
     assert (alert["text"], alert["subject"], alert["remedies"]) == (visible(HOSTILE), visible(HOSTILE), [visible(HOSTILE)])
     assert all(part.isprintable() for part in alert.values() if isinstance(part, str))
@@ -363,7 +363,7 @@ def test_a_template_sees_everything_about_an_alert(directory: Path) -> None:
     message = "{{ alert.title }} | {{ alert.severity }} | {{ alert.runbook }} | {{ alert.numbers.lag }} | {{ alert.remedies | join }} | {{ run_id }}"
     configuration(directory, "orders", notify=[{"notifier": LISTENER, "arguments": {"message": message}}])
     found = finding("lag-high", Severity.WARNING, "behind", remedies=["a", "b"], numbers={"lag": 5.0})
-    notice = status.Notice(application="orders", news=News.OVER, finding=found, since=0)
+    notice = status_notices.Notice(application="orders", news=News.OVER, finding=found, since=0)
     for _ in range(2):
         tell_by(load_application("orders").monitor.notify, context())([notice])
     assert Listener.heard == ["orders: over: behind | warning | alerts.md#lag-high | 5.0 | ab | manual__1"] * 2

@@ -14,8 +14,9 @@ from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.engine.submitter import SparkJob, Submitter
-from streams_recovery.operations import archive, status
+from streams_recovery.operations import archive
 from streams_recovery.operations.state.inspect import newest
+from streams_recovery.operations.status import log as status_log
 from streams_recovery.operators.spark import ArchiveInputsOperator
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
@@ -128,7 +129,7 @@ def test_the_monitor_looks_at_it_and_stores_what_it_saw(counting: Counting, in_s
     done = run(counting, "monitor", in_session)
     assert (done.state, done.by("success")) == ("success", {"check_configurations", "choose_applications", "observe"})
     with counting.recovery() as recovery:
-        report = status.newest(recovery.repository, recovery.layout)
+        report = status_log.newest(recovery.repository, recovery.layout)
         assert report is not None
         [savepoint] = report.savepoints
         assert (savepoint.savepoint_id, savepoint.records) == (counting.newest().savepoint_id, 5)

@@ -24,9 +24,10 @@ from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.waiting import poll
-from streams_recovery.operations import archive, maintenance, restore, status
+from streams_recovery.operations import archive, maintenance, restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.status import look as status_look
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.storage.lock import ApplicationLock
 from tests.support.applications.archiver import Archiver, archiving, with_archive
@@ -154,14 +155,14 @@ def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, i
     with archiving(recovery, in_session) as beside:
         produce(recovery, source, 9)
         found = beside.upto(source)
-        seen = status.observe(recovery, None)
+        seen = status_look.observe(recovery, None)
     assert found.newest[source].end == 14
     assert seen.archive is not None
     assert (seen.archive.working, seen.archive.left_count, seen.loss_seconds) == (True, 0, 0.0), (
         "the cluster has nothing that is not archived"
     )
     produce(recovery, source, 1)
-    lost = status.observe(recovery, None).loss_seconds
+    lost = status_look.observe(recovery, None).loss_seconds
     assert lost is not None
     assert lost > 0, "a record came, and nobody has archived it"
     lose(archived)

@@ -22,8 +22,9 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.sites import SiteEntry
 from streams_recovery.core.status.report import archive_status
 from streams_recovery.core.waiting import poll
-from streams_recovery.operations import archive, status
+from streams_recovery.operations import archive
 from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.operations.status import look as status_look
 from streams_recovery.storage.site_log import site_log
 from tests.support.applications.archiver import archiving, with_archive
 from tests.support.applications.savepoint_steps import published
@@ -275,7 +276,7 @@ def test_retention_that_comes_near_is_told_of_what_is_not_archived(archived: Sma
     later = replace(recovery, clock=lambda: wall_clock() + 20 * HOUR)
 
     def told() -> list[str]:
-        return [found.kind for found in status.observe(later, None).findings if found.kind == "input-expires"]
+        return [found.kind for found in status_look.observe(later, None).findings if found.kind == "input-expires"]
 
     assert told() == ["input-expires"]
     with archiving(recovery, in_session) as beside:

@@ -13,8 +13,11 @@ from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
 from streams_recovery.core.status.report import Health
-from streams_recovery.operations import restore, savepoint, status
+from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.operations.status import log as status_log
+from streams_recovery.operations.status import look as status_look
+from streams_recovery.operations.status import notices as status_notices
 from streams_recovery.operations.status.notices import Notice
 from tests.support.applications.monitored import at, causes, limited, looked
 from tests.support.applications.savepoint_steps import begun, publish
@@ -56,7 +59,7 @@ def test_of_an_application_that_is_down_that_is_found_and_all_is_known_of_it(sav
     assert report.estimate is not None
     assert report.estimate.total > 0
     assert any(disk.name.startswith("broker ") for disk in report.disks)
-    assert status.newest(recovery.repository, recovery.layout) == report
+    assert status_log.newest(recovery.repository, recovery.layout) == report
 
 
 @pytest.mark.deep
@@ -126,7 +129,7 @@ def test_a_guard_and_a_lock_of_a_run_that_hangs(saved: Small) -> None:
 @pytest.mark.parametrize("gone", [lose_state, lose], ids=["the state", "everything"])
 def test_topics_that_are_gone_are_named(saved: Small, gone: Callable[[Small], None]) -> None:
     gone(saved)
-    (found,) = [one for one in status.observe(saved.recovery, None).findings if one.kind == "topic-missing"]
+    (found,) = [one for one in status_look.observe(saved.recovery, None).findings if one.kind == "topic-missing"]
     lost = [saved.changelog.topic, saved.tail.topic, *([saved.input.topic] if gone is lose else [])]
     assert all(name in found.text for name in lost)
     assert found.numbers["topics"] >= len(lost)
@@ -234,11 +237,11 @@ def test_alerts_of_a_real_look_are_told_once(calm: Small) -> None:
         told.extend(f"{one.news} {one.finding.cause}" for one in notices if one.finding.kind != "application-down")
 
     for run in ("one", "two"):
-        status.tell_news(calm.recovery, looked(calm.recovery).findings, run=run, tell=tell)
+        status_notices.tell_news(calm.recovery, looked(calm.recovery).findings, run=run, tell=tell)
     assert told == ["raised no-savepoint"]
     publish(calm)
     later = at(calm.recovery, 0.5)
-    status.tell_news(later, looked(later).findings, run="three", tell=tell)
+    status_notices.tell_news(later, looked(later).findings, run="three", tell=tell)
     assert told == ["raised no-savepoint", "over no-savepoint"]
 
 

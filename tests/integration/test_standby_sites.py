@@ -24,10 +24,11 @@ from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.status.report import SitesStatus, StandbySite
-from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.preflight import before_failover
 from streams_recovery.operations.site_correction import correct, plan_correction
+from streams_recovery.operations.status import log as status_log
+from streams_recovery.operations.status import look as status_look
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications import fleet
 from tests.support.applications.monitored import at
@@ -72,7 +73,7 @@ class Two:
 
     def looked(self, hours: float = 0) -> SitesStatus:
         """What the monitor sees, so much later."""
-        return status.watch(at(self.opened(), hours)).sites
+        return status_look.watch(at(self.opened(), hours)).sites
 
     def standbys(self, hours: float = 0) -> tuple[StandbySite, ...]:
         return self.looked(hours).standbys
@@ -88,7 +89,7 @@ class Two:
         return fence
 
     def found(self) -> list[str]:
-        report = status.newest(self.small.recovery.repository, self.small.recovery.layout)
+        report = status_log.newest(self.small.recovery.repository, self.small.recovery.layout)
         kinds = ("standby-not-ready", "site-fenced", "runs-at-two-sites")
         return [] if report is None else [one.cause for one in report.findings if one.kind in kinds]
 
@@ -239,8 +240,8 @@ def test_a_fence_without_anything_behind_it_is_a_warning_until_the_site_answers(
     assert two.found() == ["site-fenced:primary"]
     # The record is part of every status, the monitor's look at it stays.
     recovery = two.opened()
-    status.refresh(recovery)
-    report = status.newest(recovery.repository, recovery.layout)
+    status_look.refresh(recovery)
+    report = status_log.newest(recovery.repository, recovery.layout)
     assert report is not None
     assert report.sites.fences == found.fences
     assert two.found() == ["site-fenced:primary"]

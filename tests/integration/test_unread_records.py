@@ -22,7 +22,7 @@ from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.rollout.discover import between
 from streams_recovery.operations.status.cluster import cluster_facts, look_at_group
-from streams_recovery.operations.status.repository import ArchiveSeen
+from streams_recovery.operations.status.stored import ArchiveSeen
 from tests.support.applications.small import RUNNING, STOPPED, Small, configured, says, small_application
 from tests.support.applications.topic_records import abort, aborted, commit, delete_below, produce, transaction
 

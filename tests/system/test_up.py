@@ -16,9 +16,10 @@ from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.status.report import Health
 from streams_recovery.core.words import parse_moment
-from streams_recovery.operations import restore, status
+from streams_recovery.operations import restore
 from streams_recovery.operations.context import open_context
 from streams_recovery.operations.restore.strategies import AsOfMoment
+from streams_recovery.operations.status import look as status_look
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(1800)]
 
@@ -38,9 +39,9 @@ def test_everything_that_up_shows_is_there(tmp_path: Path, capsys: pytest.Captur
         asked = AsOfMoment(reason="test", source=source, as_of=AsOf(moment=parse_moment(moment), by=CutBy.TIMESTAMP), savepoint="latest")
         with open_context(stack.named(PAST), connections) as past:
             assert restore.plan(past, asked).savepoint_id == before
-            assert status.observe(past, None).health is Health.UNUSED
+            assert status_look.observe(past, None).health is Health.UNUSED
         with open_context(stack.named(NEXT), connections) as clone:
-            assert status.observe(clone, None).health is Health.UNUSED
+            assert status_look.observe(clone, None).health is Health.UNUSED
     finally:
         down(tmp_path)
     assert not answers(stack.ports.broker)

@@ -21,8 +21,8 @@ from streams_recovery.cli.context import (
     print_json,
     recovery_of,
     requester,
-    runner,
 )
+from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.archive.tick import HAND_OVER_SECONDS

@@ -10,16 +10,14 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from streams_recovery.cli.runner import Runner
-from streams_recovery.cli.runs import Requester
-from streams_recovery.cli.screen import json_text, say, shown_progress
+from streams_recovery.cli.screen import json_text
 from streams_recovery.config.loader import config_directory, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core import codec
@@ -29,15 +27,13 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.core.forms import SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.request import MODE
 from streams_recovery.core.state.inspection import KEY
 from streams_recovery.engine.master import master_of
-from streams_recovery.engine.submitter import SparkJob, SparkStart, SparkSubmit, Submitter
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
-from streams_recovery.operations.status import kept_current
+from streams_recovery.operations.status.current import kept_current
 from streams_recovery.storage.open_store import StorageCredentials
 
 LOGGER = logger("streams_recovery.cli.context")
@@ -90,20 +86,12 @@ def recovery_of(name: str, configs: Path, site: str | None = None, *, anew: bool
         yield recovery
 
 
-def runner(
-    recovery: RecoveryContext,
-    logs: Path = DEFAULT_LOGS,
-    pair: tuple[RecoveryContext, RecoveryContext] | None = None,
-    *,
-    has_jobs: bool = True,
-) -> Runner:
-    """Takes the steps of workflows. ``pair``: an application and its clone. A run that ``has_jobs`` is refused here when no Spark is configured for them:
-    later the application could be held or stopped already.
-    """
-    if has_jobs:
-        recovery.spark_master()
-    spark = ConfiguredSpark(recovery, logs)
-    return Runner(recovery=recovery, submitter=spark, ahead=spark.ahead, say=say, pair=pair, progress=shown_progress)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requester:
+    """A run from a terminal, and who asked for it."""
+
+    run_id: str
+    requested_by: str
 
 
 def requester() -> Requester:
@@ -162,22 +150,3 @@ class EnvironmentConnections:
             raise ConfigInvalid(
                 f"{variable} cannot be read: {error}", next_step="write the connection as Airflow's JSON or URI", variable=variable
             ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class ConfiguredSpark:
-    """See Submitter: spark-submit to the configured master, which is looked for with each job."""
-
-    recovery: RecoveryContext
-    logs: Path
-
-    def submit(self, job: SparkJob) -> ArtifactRef:
-        return self._configured().submit(job)
-
-    def ahead(self, start: SparkStart) -> AbstractContextManager[Submitter]:
-        """See SparkSubmit."""
-        return self._configured().ahead(start)
-
-    def _configured(self) -> SparkSubmit:
-        allowed = self.recovery.config.spark.allow_insecure_rpc
-        return SparkSubmit(master=self.recovery.spark_master(), logs=self.logs, allow_insecure_rpc=allowed)

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from streams_recovery.cli.advice import advice as in_options
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     AsJson,
@@ -26,7 +27,6 @@ from streams_recovery.cli.context import (
     print_json,
     recovery_of,
 )
-from streams_recovery.cli.screen import advice as in_options
 from streams_recovery.cli.screen import line, page, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.context import print_json, recovery_of, requester, runner
+from streams_recovery.cli.context import print_json, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
+from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED

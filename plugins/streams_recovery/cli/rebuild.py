@@ -10,9 +10,10 @@ from typer.core import TyperCommand
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import approved, show_plan
-from streams_recovery.cli.context import print_json, recovery_of, requester, runner
+from streams_recovery.cli.context import print_json, recovery_of, requester
 from streams_recovery.cli.form import Call, asks, parameter
 from streams_recovery.cli.restore import carry_out, requested
+from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations import restore

@@ -6,16 +6,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
-from streams_recovery.cli.screen import advice, command_line
+from streams_recovery.cli.advice import advice
+from streams_recovery.cli.context import DEFAULT_LOGS
+from streams_recovery.cli.screen import command_line, say, shown_progress
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine.submitter import SparkJob, SparkStart, Submitter, needs_cluster
+from streams_recovery.engine.submitter import SparkJob, SparkStart, SparkSubmit, Submitter, needs_cluster
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When, Workflow
@@ -181,3 +184,38 @@ class Runner:
 
 def _done(step: Step[Any], reached: Phase | None) -> bool:
     return step.done_in is not None and reached is not None and reached.rank >= step.done_in.rank
+
+
+def runner(
+    recovery: RecoveryContext,
+    logs: Path = DEFAULT_LOGS,
+    pair: tuple[RecoveryContext, RecoveryContext] | None = None,
+    *,
+    has_jobs: bool = True,
+) -> Runner:
+    """Takes the steps of workflows. ``pair``: an application and its clone. A run that ``has_jobs`` is refused here when no Spark is configured for them:
+    later the application could be held or stopped already.
+    """
+    if has_jobs:
+        recovery.spark_master()
+    spark = ConfiguredSpark(recovery, logs)
+    return Runner(recovery=recovery, submitter=spark, ahead=spark.ahead, say=say, pair=pair, progress=shown_progress)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredSpark:
+    """See Submitter: spark-submit to the configured master, which is looked for with each job."""
+
+    recovery: RecoveryContext
+    logs: Path
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        return self._configured().submit(job)
+
+    def ahead(self, start: SparkStart) -> AbstractContextManager[Submitter]:
+        """See SparkSubmit."""
+        return self._configured().ahead(start)
+
+    def _configured(self) -> SparkSubmit:
+        allowed = self.recovery.config.spark.allow_insecure_rpc
+        return SparkSubmit(master=self.recovery.spark_master(), logs=self.logs, allow_insecure_rpc=allowed)

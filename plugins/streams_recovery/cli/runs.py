@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from streams_recovery.cli.context import Requester
 from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.approval import approval
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused, VersionFailed
@@ -29,14 +30,6 @@ from streams_recovery.workflows import savepoint as savepoint_workflow
 
 E = TypeVar("E")
 Approve = Callable[[RestorePlan], bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requester:
-    """A run from a terminal, and who asked for it."""
-
-    run_id: str
-    requested_by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 A terminal gets formatted text. Anything else gets plain text, and no line of it is broken. A command to run next has a line of its own everywhere.
 Whatever a text holds, no control character reaches a terminal, and one line stays one.
-
-The progress of a Spark job is a bar on a terminal. Elsewhere it is a line now and then, so that a log stays readable.
 """
 
 from __future__ import annotations
@@ -20,26 +18,19 @@ from typing import IO, Final
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown as Formatted
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from streams_recovery.core import waiting
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import Markdown, visible, visible_lines
-from streams_recovery.core.forms import with_options
 from streams_recovery.core.jobs.progress import JobProgress, progress_text
-from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, AS_OF, DELETE, IN_PLACE, REPLACE, SAFETY
-from streams_recovery.core.savepoint.request import CHANGED_STATE
 from streams_recovery.core.words import with_configs
 
 # Columns for a table where nobody looks at the width.
 _WIDE: Final = 100_000
 _BAD: Final = "red"
 _LINE_EVERY_SECONDS: Final = 30.0
-# Fields of requests that messages name.
-_ASKED: Final = (REPLACE, DELETE, SAFETY, ALLOW_AHEAD, ALLOW_DAMAGED, AS_OF, IN_PLACE, CHANGED_STATE)
 _given: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
 
 
@@ -61,16 +52,13 @@ def say_command(about: str, command: str) -> None:
 
 def say_error(error: RecoveryError) -> None:
     """An error on one line, on stderr, and each command to run next on a line of its own."""
+    from streams_recovery.cli.advice import advice  # noqa: PLC0415  # what goes well needs no form of a request
+
     # A configuration has several mistakes, each on its line.
     for text in f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {advice(error.next_step)}".split("\n"):
         say(text)
     for command in error.commands:
         say(command_line(command))
-
-
-def advice(text: str) -> str:
-    """What to do next, with the options of this program where it names fields of a request."""
-    return with_options(text, _ASKED)
 
 
 def say_unexpected() -> None:
@@ -112,6 +100,8 @@ def page(text: Markdown, *, stderr: bool = False) -> None:
     console = Console(stderr=stderr)
     shown = visible_lines(text)
     if console.is_terminal:
+        from rich.markdown import Markdown as Formatted  # noqa: PLC0415  # a parser of its own, for a terminal only
+
         console.print(Formatted(shown))
     else:
         _print(console, shown)
@@ -156,12 +146,21 @@ def _print(console: Console, text: str) -> None:
 
 @contextmanager
 def shown_progress(step: str) -> Iterator[Callable[[JobProgress], None]]:
-    """Give what shows the progress of the step's job, for as long as the block lasts. On stderr, as all that is for people."""
+    """Give what shows the progress of the step's job, for as long as the block lasts: a bar on a terminal, elsewhere a line now and then, so that a log stays
+    readable. On stderr, as all that is for people.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _lines(step)
         return
-    columns = (_text("step"), BarColumn(), TaskProgressColumn(), _text("what"))
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn  # noqa: PLC0415  # for a terminal only
+
+    columns = (
+        TextColumn("{task.fields[step]}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[what]}", markup=False),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         shown = bar.add_task("", total=None, step=visible(step), what="Spark starts")
 
@@ -171,10 +170,6 @@ def shown_progress(step: str) -> Iterator[Callable[[JobProgress], None]]:
             bar.update(shown, total=total, completed=progress.percent or 0, what=visible(progress_text(progress)))
 
         yield show
-
-
-def _text(field: str) -> TextColumn:
-    return TextColumn(f"{{task.fields[{field}]}}", markup=False)
 
 
 def _lines(step: str, clock: Callable[[], float] = time.monotonic) -> Callable[[JobProgress], None]:

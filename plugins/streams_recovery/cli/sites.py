@@ -21,7 +21,7 @@ from streams_recovery.core.status.report import SitesStatus
 from streams_recovery.core.words import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.site_correction import SiteCorrection, correct, plan_correction
-from streams_recovery.operations.status.sites import sites_now
+from streams_recovery.operations.status.stored import sites_now
 
 
 @asks(without=("logs",))

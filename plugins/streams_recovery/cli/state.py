@@ -24,9 +24,9 @@ from streams_recovery.cli.context import (
     print_json,
     recovery_of,
     requester,
-    runner,
 )
 from streams_recovery.cli.form import Call, asks
+from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import data, line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid

@@ -188,3 +188,10 @@ def store_kind(changelog: str, application_id: str, config: dict[str, str], decl
     if config.get("cleanup.policy") == "compact" and "min.compaction.lag.ms" in config:
         return StoreKind.VERSIONED
     return StoreKind.UNKNOWN
+
+
+def own_transactions(application_id: str) -> re.Pattern[str]:
+    """The transactional ids of an application: ``{application.id}-{process id}-{thread}`` (ActiveTaskCreator). The id alone as a prefix would also match other
+    applications.
+    """
+    return re.compile(re.escape(application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")

@@ -13,7 +13,7 @@ from streams_recovery.core.errors import PermanentError, RecoveryError, without_
 from streams_recovery.core.escaping import Markdown, visible
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.operations.status import kept_current
+from streams_recovery.operations.status.current import kept_current
 
 _LEVELS: Final = frozenset({"debug", "info", "warning", "error", "critical", "exception"})
 

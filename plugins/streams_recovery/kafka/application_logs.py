@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Final
 
 from streams_recovery.core.errors import NotFound, OffsetsUnstable, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
+from streams_recovery.core.names import own_transactions
 from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings, past_end
@@ -28,13 +28,6 @@ _PATIENCE_SECONDS, _CALL_SECONDS = 1.0, 5.0
 # A transaction that goes on is decided long before that.
 _SOON_SECONDS: Final = 10.0
 _NAMED = 20
-
-
-def own_transactions(application_id: str) -> re.Pattern[str]:
-    """The transactional ids of an application: ``{application.id}-{process id}-{thread}`` (ActiveTaskCreator). The id alone as a prefix would also match other
-    applications.
-    """
-    return re.compile(re.escape(application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

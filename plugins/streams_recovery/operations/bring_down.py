@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
 from streams_recovery.core.group_members import NOT_IN_GROUP, WHAT_TO_DO, KnownInstance, Roll, UnknownMembers, rejoin_seconds, roll
+from streams_recovery.core.names import own_transactions
 from streams_recovery.core.waiting import WaitNotice, poll
-from streams_recovery.kafka.application_logs import own_transactions
-from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.transactions import Transactions
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.groups import ConsumerGroups
+    from streams_recovery.kafka.transactions import Transactions
 
 # A killed instance's transaction is aborted after transaction.timeout.ms (10 s in Kafka Streams) at the coordinator's next look (10 s).
 _TRANSACTION_SECONDS = 60.0

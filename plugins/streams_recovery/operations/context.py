@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from streams_recovery.application.port import InstanceState, InstanceStatus, StreamsApplication
 from streams_recovery.config.contradictions import neighbours
@@ -20,10 +20,8 @@ from streams_recovery.core.repository.ownership import Counterpart, OwnershipEnt
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.savepoint.topology import Topics
 from streams_recovery.core.topic_holds.log import HoldEntry
-from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.transactions import Transactions
+from streams_recovery.kafka.opened import opened
 from streams_recovery.operations.lock_holder import is_dead
 from streams_recovery.operations.ownership import Applications, StartedByRole, current_owner, ownership_log
 from streams_recovery.operations.sites import LOOK_SECONDS, Sites, sites_of
@@ -33,6 +31,11 @@ from streams_recovery.storage.open_store import StorageCredentials, key_in_file
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.cluster import KafkaCluster
+    from streams_recovery.kafka.groups import ConsumerGroups
+    from streams_recovery.kafka.transactions import Transactions
 
 
 class ConnectionSource(Protocol):
@@ -196,11 +199,7 @@ def open_context(
     here = site if site is not None else sites.destined() if anew else sites.current()
     config = written.at(here)
     timeout = min(float(config.source.timeout_seconds), float("inf") if patience is None else patience)
-    with (
-        KafkaCluster(connect, timeout=timeout) as cluster,
-        ConsumerGroups(connect, timeout=timeout) as groups,
-        Transactions(connect, timeout=timeout) as transactions,
-    ):
+    with opened(connect, timeout=timeout) as (cluster, groups, transactions):
         started = StartedByRole(config, repository, groups, applications, partial(sites.require_start, here))
         yield RecoveryContext(
             config=current_owner(config, repository, applications),

@@ -6,7 +6,7 @@ The repository says so, and somebody else may have written that. So a start asks
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import (
@@ -39,9 +39,11 @@ from streams_recovery.core.repository.ownership import (
 )
 from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
-from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.groups import ConsumerGroups
 
 LOGGER = logger("streams_recovery.operations.ownership")
 # Every configured application, by name.

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.model import ApplicationConfig
@@ -26,10 +26,12 @@ from streams_recovery.core.repository.sites import (
     require_site,
     site_of,
 )
-from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations.bring_down import Running, bring_down
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.site_log import entry_in, site_log
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.cluster import KafkaCluster
 
 LOGGER = logger("streams_recovery.operations.sites")
 # Another site is asked before every start. One that is lost must not hold the others up for long.

@@ -17,7 +17,7 @@ from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, created_by, may_restart
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LEASE_SECONDS
-from streams_recovery.core.repository.retention import DAY_MS, Pin, Pins
+from streams_recovery.core.repository.retention import DAY_MS, KeepRules, Pin, Pins
 from streams_recovery.core.restore.plan import RestorePlan, check_plan
 from streams_recovery.core.words import command, in_order, is_id
 from streams_recovery.operations.context import RecoveryContext
@@ -291,6 +291,19 @@ def journal_of(recovery: RecoveryContext, restore_id: str) -> AppendLog[JournalE
 def pin_log(recovery: RecoveryContext) -> AppendLog[Pin]:
     """The log of pins, oldest first."""
     return AppendLog(recovery.repository, recovery.layout.pins, Pin, restricts=lambda mark: mark.keep)
+
+
+def keep_rules(recovery: RecoveryContext) -> KeepRules:
+    """The configured rules of retention."""
+    rules = recovery.config.retention
+    return KeepRules(
+        last=rules.keep_last,
+        hourly=rules.keep_hourly,
+        daily=rules.keep_daily,
+        weekly=rules.keep_weekly,
+        monthly=rules.keep_monthly,
+        minimum=rules.minimum,
+    )
 
 
 def pins_of(recovery: RecoveryContext, *, readable: bool = False) -> Pins:

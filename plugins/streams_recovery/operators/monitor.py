@@ -25,9 +25,10 @@ from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.run_findings import configuration_broken, monitor_failed
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
-from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock
-from streams_recovery.operations.status.notices import advice
+from streams_recovery.operations.status.cluster import ping
+from streams_recovery.operations.status.look import watch
+from streams_recovery.operations.status.notices import Notice, advice, open_alerts, tell_news
 from streams_recovery.operators.outcome import end_alerts_of_removed_dags, notifier_class, tell_by
 
 LOGGER = logger("streams_recovery.operators.monitor")
@@ -73,7 +74,7 @@ class ObserveApplicationOperator(Logged, BaseOperator):
         _tell_failure_over(config, context)
         for one in report.findings:
             self.log.info("%s %s: %s", one.severity, one.cause, one.text)
-        if config.monitor.ping_url and (problem := status.ping(config.monitor.ping_url)):
+        if config.monitor.ping_url and (problem := ping(config.monitor.ping_url)):
             self.log.warning("The ping failed: %s", problem)
         return {"health": report.health.value, "findings": [one.cause for one in report.findings]}
 
@@ -81,10 +82,10 @@ class ObserveApplicationOperator(Logged, BaseOperator):
         for notify in config.monitor.notify:
             notifier_class(notify.notifier)
         with context_of(config.name) as recovery:
-            report = status.watch(recovery)
+            report = watch(recovery)
             _send(report, config)
             run, tell = f"monitor {context['run_id']}", tell_by(config.monitor.notify, context)
-            status.tell_news(recovery, report.findings, run=run, tell=tell)
+            tell_news(recovery, report.findings, run=run, tell=tell)
             end_alerts_of_removed_dags(recovery, run=run, tell=tell)
         return report
 
@@ -188,7 +189,7 @@ def _delivered(config: ApplicationConfig, context: Context, news: News, problem:
     """False when it could not be told: a later run tries again, and what is wrong with the notifier is in the log."""
     finding = monitor_failed(config.name, problem, docs=config.monitor.docs)
     try:
-        tell_by(config.monitor.notify, context)([status.Notice(application=config.name, news=news, finding=finding, since=wall_clock())])
+        tell_by(config.monitor.notify, context)([Notice(application=config.name, news=news, finding=finding, since=wall_clock())])
     except RecoveryError as error:
         LOGGER.error("%s", error)  # noqa: TRY400
         return False
@@ -226,10 +227,10 @@ def _notify(
 def _notify_with_log(teller: ApplicationConfig, names: list[str], broken: Mapping[str, ConfigInvalid], context: Context) -> list[str]:
     findings = {name: configuration_broken(name, broken[name].reason, docs=teller.monitor.docs) for name in names if name in broken}
     with context_of(teller.name) as recovery:
-        status.tell_news(
+        tell_news(
             recovery, findings.values(), run=f"{_SOURCE} {context['run_id']}", tell=tell_by(teller.monitor.notify, context), source=_SOURCE
         )
-        return [one.finding.subject for one in status.open_alerts(recovery) if one.source == _SOURCE]
+        return [one.finding.subject for one in open_alerts(recovery) if one.source == _SOURCE]
 
 
 def _notify_by_itself(
@@ -243,7 +244,7 @@ def _notify_by_itself(
         return False
     finding = configuration_broken(name, broken[name].reason if name in broken else "it can be used again", docs="docs")
     news = News.RAISED if name in broken else News.OVER
-    tell_by(notifiers, context)([status.Notice(application=name, news=news, finding=finding, since=wall_clock())])
+    tell_by(notifiers, context)([Notice(application=name, news=news, finding=finding, since=wall_clock())])
     return name in broken
 
 

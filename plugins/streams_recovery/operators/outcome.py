@@ -24,9 +24,8 @@ from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.status.run_findings import run_failed
 from streams_recovery.hooks.context import context_of
-from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
-from streams_recovery.operations.status import Notice, Tell
+from streams_recovery.operations.status.notices import Notice, Tell, open_alerts, run_ended
 from streams_recovery.operators.approval import ApprovePlanOperator
 
 LOGGER = logger("streams_recovery.operators.outcome")
@@ -65,18 +64,18 @@ def ended(context: Mapping[str, Any], *, application_name: str, failed: bool) ->
     tell = tell_by(config.monitor.notify, context)
     try:
         with context_of(name) as recovery:
-            status.run_ended(recovery, finding, source=_source(dag_id), run=f"{dag_id} {run_id}", tell=tell)
+            run_ended(recovery, finding, source=_source(dag_id), run=f"{dag_id} {run_id}", tell=tell)
     except RecoveryError as error:
         LOGGER.warning("how this run ended cannot be written down: %s", error)
         if finding is not None:
             _tell_unwritten(config, finding, context)
 
 
-def end_alerts_of_removed_dags(recovery: RecoveryContext, *, run: str, tell: status.Tell) -> None:
+def end_alerts_of_removed_dags(recovery: RecoveryContext, *, run: str, tell: Tell) -> None:
     """Tell that failed runs of DAGs that there are no longer are over: no later run of them could."""
     removed = {_source(dag_id) for dag_id in removed_dags(recovery.config)}
-    for source in sorted({alert.source for alert in status.open_alerts(recovery)} & removed):
-        status.run_ended(recovery, None, source=source, run=run, tell=tell)
+    for source in sorted({alert.source for alert in open_alerts(recovery)} & removed):
+        run_ended(recovery, None, source=source, run=run, tell=tell)
 
 
 def _source(dag_id: str) -> str:
@@ -95,7 +94,7 @@ def _named(context: Mapping[str, Any]) -> str:
 
 
 def _tell_unwritten(config: ApplicationConfig, finding: StatusFinding, context: Mapping[str, Any]) -> None:
-    notice = status.Notice(application=config.name, news=News.RAISED, finding=finding, since=wall_clock())
+    notice = Notice(application=config.name, news=News.RAISED, finding=finding, since=wall_clock())
     try:
         tell_by(config.monitor.notify, context)([notice])
     except RecoveryError as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.status.report import StatusReport
-from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.operations.status import log as status_log
+from streams_recovery.operations.status import look as status_look
 from tests.support.applications.small import Small, configured_for
 
 # With these a look finds nothing about the disk that the tests run on, however full it is and however fast it fills.
@@ -17,9 +18,9 @@ ALWAYS = ("application-down", "not-sealed")
 
 def looked(recovery: RecoveryContext) -> StatusReport:
     """A look, stored as the monitor stores it."""
-    earlier = status.newest(recovery.repository, recovery.layout)
-    report = status.observe(recovery, earlier)
-    assert status.record(recovery, report, earlier)
+    earlier = status_log.newest(recovery.repository, recovery.layout)
+    report = status_look.observe(recovery, earlier)
+    assert status_log.record(recovery, report, earlier)
     return report
 
 

@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import typer
@@ -20,6 +22,7 @@ from streams_recovery.cli.app import app
 from streams_recovery.cli.commands import PANELS, Command, CommandGroup, Panel
 from tests.support.command_line import command, every_command
 from tests.support.project import PROJECT
+from tests.support.repository.state_repository import FIRST, environment, fill
 
 TABLE = [
     (one.name, inner)
@@ -127,12 +130,47 @@ finally:
 """
 
 
-def modules_of(words: tuple[str, ...], completing: str = "") -> set[str]:
+def modules_of(words: tuple[str, ...], completing: str = "", variables: Mapping[str, str] = MappingProxyType({})) -> set[str]:
     """The modules that a call of the program has loaded at its end."""
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "plugins")}
+    environment = {**os.environ, **variables, "PYTHONPATH": str(PROJECT / "plugins")}
     if completing:
         given = completing.split(" ")
         environment |= {"_STREAMS_RECOVERY_COMPLETE": "complete_bash", "COMP_WORDS": completing, "COMP_CWORD": str(len(given) - 1)}
     program = ["-c", f"import sys\nsys.argv[0] = 'streams-recovery'\n{_LISTED}"]
     done = subprocess.run([sys.executable, *program, *words], env=environment, capture_output=True, text=True, check=False)
     return set(done.stderr.splitlines()[-1].split())
+
+
+# What needs a cluster, Spark, a repository of seals or a plan is loaded by those who need it.
+NOT_TO_LOOK = {
+    *(
+        "airflow",
+        "boto3",
+        "confluent_kafka",
+        "cryptography",
+        "fastavro",
+        "kafka",
+        "kubernetes",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "pyspark",
+        "rich.markdown",
+    ),
+    *("streams_recovery.cli.runs", "streams_recovery.engine.submitter", "streams_recovery.kafka.clients", "streams_recovery.workflows"),
+    *(
+        f"streams_recovery.operations.{one}"
+        for one in ("compaction", "interval", "maintenance", "preflight", "restore", "rollout", "savepoint", "state")
+    ),
+    "streams_recovery.operations.status.look",
+}
+
+
+@pytest.mark.parametrize(
+    "words", [("info",), ("info", "shop"), ("savepoints", "list", "shop"), ("savepoints", "show", "shop", FIRST), ("paths",)]
+)
+def test_what_only_looks_at_the_repository_loads_no_client_and_no_run(tmp_path: Path, words: tuple[str, ...]) -> None:
+    fill(tmp_path)
+    loaded = modules_of(words, variables={**environment(), "STREAMS_RECOVERY_CONFIG_DIR": str(tmp_path)})
+    assert "streams_recovery.config.model" in loaded
+    assert loaded & NOT_TO_LOOK == set()

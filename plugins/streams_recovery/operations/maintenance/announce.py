@@ -8,27 +8,14 @@ from streams_recovery.core.repository.retention import (
     Apply,
     DeletionOutlook,
     DeletionPolicy,
-    KeepRules,
     announcement,
     needs_announcement,
     outlook,
     rules_of,
 )
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.unfinished import keep_rules
 from streams_recovery.storage.append_log import AppendLog
-
-
-def keep_rules(recovery: RecoveryContext) -> KeepRules:
-    """The configured rules of retention."""
-    rules = recovery.config.retention
-    return KeepRules(
-        last=rules.keep_last,
-        hourly=rules.keep_hourly,
-        daily=rules.keep_daily,
-        weekly=rules.keep_weekly,
-        monthly=rules.keep_monthly,
-        minimum=rules.minimum,
-    )
 
 
 def deletion_outlook(recovery: RecoveryContext) -> DeletionOutlook:

@@ -22,10 +22,11 @@ from streams_recovery.core.repository.seal import ForgedRecord, forged_records, 
 from streams_recovery.core.words import moment
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.maintenance.announce import deletion_outlook, keep_rules
+from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, drills_of, grace_ms, holdings, leftovers
 from streams_recovery.operations.quiesce_record import quiesce_log, run_log
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.unfinished import keep_rules
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
 

@@ -30,7 +30,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover_remaining, repartition_partitions
 from streams_recovery.operations.lag import measure
 from streams_recovery.operations.status.estimate import refusals
-from streams_recovery.operations.status.repository import ArchiveSeen
+from streams_recovery.operations.status.stored import ArchiveSeen
 
 _TOPIC: Final = "topic "
 # For the first records of all inputs: one fetch of each partition.

@@ -5,9 +5,7 @@ from __future__ import annotations
 from streams_recovery.core.status.info import ApplicationInfo, PresentFacts, info_of_report, info_of_repository, newest_exact
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.log import newest
-from streams_recovery.operations.status.look import limits, outline
-from streams_recovery.operations.status.repository import see_archive
-from streams_recovery.operations.status.sites import sites_now
+from streams_recovery.operations.status.stored import limits, outline, see_archive, sites_now
 
 
 def application_info(recovery: RecoveryContext) -> ApplicationInfo:

@@ -5,27 +5,23 @@ The monitor looks at everything. Any other run that changes the repository makes
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from croniter import croniter
 
 from streams_recovery.config.monitor import longest_pause
-from streams_recovery.core.errors import RecoveryError, RepositoryUnavailable
+from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.facts import (
     ClusterFacts,
     DiskFacts,
     InstanceFacts,
-    Limits,
     ObservedApplication,
     PartName,
     RepositoryFacts,
@@ -54,9 +50,10 @@ from streams_recovery.operations.status.cluster import DisksSeen, cluster_facts,
 from streams_recovery.operations.status.estimate import estimate_by_earlier, estimate_of
 from streams_recovery.operations.status.log import newest, record, shorten, status_log
 from streams_recovery.operations.status.notices import advice
-from streams_recovery.operations.status.repository import ArchiveSeen, repository_facts, savepoints_of_the_past, see_archive
+from streams_recovery.operations.status.repository import repository_facts, savepoints_of_the_past
 from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints, newest_exact, runs
-from streams_recovery.operations.status.sites import recorded, tend_fences, with_standbys
+from streams_recovery.operations.status.sites import tend_fences, with_standbys
+from streams_recovery.operations.status.stored import ArchiveSeen, limits, outline, recorded, see_archive
 
 LOGGER = logger("streams_recovery.operations.status.look")
 
@@ -132,39 +129,6 @@ def watch(recovery: RecoveryContext) -> StatusReport:
     return report
 
 
-@contextmanager
-def kept_current(recovery: RecoveryContext) -> Iterator[None]:
-    """Make the repository's part of the status anew at the end, if a run has changed what it tells of. The run may have failed."""
-    try:
-        yield
-    except RepositoryUnavailable:
-        raise
-    except Exception:
-        _refresh_if_changed(recovery)
-        raise
-    _refresh_if_changed(recovery)
-
-
-def _refresh_if_changed(recovery: RecoveryContext) -> None:
-    layout = recovery.layout
-    shown = {
-        layout.savepoints,
-        layout.published_prefix,
-        layout.retired_prefix,
-        layout.pins,
-        layout.announcements,
-        layout.checks,
-        layout.drills,
-        layout.sites,
-        layout.restores,
-        layout.reprocessed,
-        layout.quarantines,
-    }
-    if shown & recovery.repository.changed:
-        recovery.repository.changed.clear()
-        refresh(recovery)
-
-
 def refresh(recovery: RecoveryContext) -> None:
     """Store the newest status with what the repository says now. The monitor makes it whole again, so a failure is only logged."""
     try:
@@ -210,11 +174,6 @@ def _begun(recovery: RecoveryContext, before: StatusReport, parts: dict[str, Par
     )
 
 
-def limits(recovery: RecoveryContext) -> Limits:
-    """The limits of this application."""
-    return recovery.config.monitor.limits_for(recovery.config.backup.schedule)
-
-
 def _seen(parts: dict[str, Part], name: PartName, now: int, look: Callable[[], T]) -> T | None:
     """The result of ``look``, None when it fails. ``parts`` says which."""
     try:
@@ -252,14 +211,6 @@ def _measured(recovery: RecoveryContext, earlier: StatusReport | None, now: int)
         return None
     known = [] if earlier.newest is None else [earlier.newest.savepoint_id]
     return earlier.repository_bytes if recovery.savepoints.ids()[-1:] == known else None
-
-
-def outline(recovery: RecoveryContext, known: SavepointFacts | None) -> Manifest | None:
-    """A savepoint without its ranges, None when there is none or it cannot be read."""
-    if known is not None:
-        with contextlib.suppress(RecoveryError):
-            return recovery.savepoints.outline(known.savepoint_id)
-    return None
 
 
 def _disks(recovery: RecoveryContext, parts: dict[str, Part], now: int, cluster: ClusterFacts | None) -> DisksSeen:

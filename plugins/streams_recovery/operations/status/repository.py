@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, extended
-from streams_recovery.core.archive.state import has_news
 from streams_recovery.core.errors import Damaged, EntryUnreadable
 from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
-from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role, role_of
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import DeletionOutlook, Pins
@@ -28,25 +24,22 @@ from streams_recovery.core.status.facts import (
     QuarantineState,
     QuiesceState,
     RepositoryFacts,
-    RestoreState,
     SavepointRun,
 )
-from streams_recovery.core.status.report import ArchiveStatus, SavepointSummary, archive_status, unusable
+from streams_recovery.core.status.report import SavepointSummary
 from streams_recovery.core.topic_holds.log import HoldPurpose
 from streams_recovery.core.words import is_ahead, moment_of
 from streams_recovery.operations import quiesce_record, topic_holds
-from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.check import newest_check
 from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
-from streams_recovery.operations.status.savepoints import Savepoints, ids_below, newest_exact, open_restores
+from streams_recovery.operations.status.savepoints import Savepoints, began, ids_below, lock_now, lock_records, newest_exact, open_restores
+from streams_recovery.operations.status.stored import ArchiveSeen
 from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
 
-# Records of the lock that one look reads: a savepoint has a dozen.
-_RECORDS: Final = 200
 # Quarantines.
 _NEWEST: Final = 20
 _SAVEPOINT: Final = "savepoint "
@@ -62,8 +55,8 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: Archive
     come = savepoints_of_the_past(recovery, found)
     newest = come[-1] if come else None
     exact = newest_exact(come)
-    records = _lock_records(recovery)
-    lock = _lock(recovery, records)
+    records = lock_records(recovery)
+    lock = lock_now(recovery, records)
     return RepositoryFacts(
         newest=newest,
         newest_exact=exact,
@@ -93,61 +86,6 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: Archive
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveSeen:
-    """An archive, what it says, and the newest exact savepoint with what is archived behind it, None when there is no such savepoint. Only ends of partitions
-    can be asked of that one: ranges may not be read.
-    """
-
-    archive: Archive = field(default_factory=Archive)
-    status: ArchiveStatus | None = None
-    saved: Manifest | None = None
-
-    @property
-    def news(self) -> bool:
-        """True if input is archived that the state a restore begins from has not read."""
-        return self.saved is not None and has_news(self.saved, self.archive)
-
-
-def see_archive(recovery: RecoveryContext, newest: Manifest | None) -> ArchiveSeen:
-    """The archive behind the ``newest`` exact savepoint, which is read without its ranges. One that cannot be used is told of."""
-    try:
-        archive = read_archive(recovery)
-        behind = None if newest is None else extended(newest, archive, outline=True)
-        if newest is not None and behind is not None and behind.left:
-            # Where a savepoint has copied the last records itself, its ranges say behind which of them the archive goes on.
-            newest = recovery.savepoints.read(newest.savepoint_id, roles=ARCHIVED_ROLES)
-            behind = extended(newest, archive)
-    except Damaged as error:
-        return ArchiveSeen(status=unusable(error.reason), saved=newest)
-    status = archive_status(archive, newest, behind, recovery.clock()) if archive.exists else None
-    return ArchiveSeen(archive, status, newest if behind is None else behind.manifest)
-
-
-def open_restores_now(recovery: RecoveryContext) -> tuple[RestoreState, ...]:
-    """Restores that are not over."""
-    return open_restores(recovery, _lock(recovery, _lock_records(recovery)))
-
-
-def _lock_records(recovery: RecoveryContext) -> list[LockRecord]:
-    log = AppendLog(recovery.repository, recovery.layout.locks, LockRecord)
-    return list(itertools.islice(log.readable_back(whole=False), _RECORDS))
-
-
-def _lock(recovery: RecoveryContext, records: list[LockRecord]) -> LockState | None:
-    try:
-        held = recovery.lock.holder()
-    except EntryUnreadable as error:
-        return LockState(owner="", purpose="", since=recovery.clock(), unreadable=str(error.facts["key"]))
-    if held is None:
-        return None
-    return LockState(owner=held.owner, purpose=held.purpose, since=_began(held, records), unreadable="", place=held.place)
-
-
-def _began(held: LockRecord, records: Iterable[LockRecord]) -> int:
-    return min((one.at for one in records if (one.owner, one.acquired) == (held.owner, held.acquired)), default=held.at)
-
-
 def _last_run(records: list[LockRecord], publications: Iterable[Publication], lock: LockState | None) -> SavepointRun | None:
     newest = next((one for one in records if one.owner.startswith(_SAVEPOINT)), None)
     if newest is None:
@@ -155,7 +93,7 @@ def _last_run(records: list[LockRecord], publications: Iterable[Publication], lo
     run = newest.owner.removeprefix(_SAVEPOINT)
     return SavepointRun(
         run=run,
-        began_at=_began(newest, records),
+        began_at=began(newest, records),
         over=lock is None or lock.owner != newest.owner,
         savepoint_id=next((one.savepoint_id for one in publications if one.run_id == run), None),
     )

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
+from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, NotFound, RecoveryError
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart, reached
+from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.retention import Decision, HeldSavepoint, Pins, StoredFile, decide
@@ -28,8 +29,15 @@ from streams_recovery.core.status.report import RunKind, RunSummary, SavepointSu
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, savepoint_detail
 from streams_recovery.core.words import in_order, is_id, moment_of
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.maintenance.announce import keep_rules
-from streams_recovery.operations.unfinished import needed_savepoints, newest_restore, pins_of, plan_of, restores_of, unfinished_restore
+from streams_recovery.operations.unfinished import (
+    keep_rules,
+    needed_savepoints,
+    newest_restore,
+    pins_of,
+    plan_of,
+    restores_of,
+    unfinished_restore,
+)
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.range_tables import PartitionRanges
 
@@ -42,6 +50,8 @@ _TRACED: Final = 50
 NEWEST: Final = 50
 # Owners of the lock that bring an application back.
 _RESTORING: Final = ("restore ", "cut-over ", "upgrade ")
+# Records of the lock that one look reads: a savepoint has a dozen.
+_RECORDS: Final = 200
 
 Known = dict[tuple[RunKind, str], RunSummary]
 
@@ -199,6 +209,33 @@ def _detail(recovery: RecoveryContext, savepoint_id: str) -> SavepointDetail | N
     with contextlib.suppress(RecoveryError):
         return savepoint_detail(recovery.savepoints.outline(savepoint_id))
     return None
+
+
+def open_restores_now(recovery: RecoveryContext) -> tuple[RestoreState, ...]:
+    """Restores that are not over."""
+    return open_restores(recovery, lock_now(recovery, lock_records(recovery)))
+
+
+def lock_records(recovery: RecoveryContext) -> list[LockRecord]:
+    """The newest records of the lock, newest first."""
+    log = AppendLog(recovery.repository, recovery.layout.locks, LockRecord)
+    return list(itertools.islice(log.readable_back(whole=False), _RECORDS))
+
+
+def lock_now(recovery: RecoveryContext, records: list[LockRecord]) -> LockState | None:
+    """The lock as it is held, since the first of the holder's ``records``."""
+    try:
+        held = recovery.lock.holder()
+    except EntryUnreadable as error:
+        return LockState(owner="", purpose="", since=recovery.clock(), unreadable=str(error.facts["key"]))
+    if held is None:
+        return None
+    return LockState(owner=held.owner, purpose=held.purpose, since=began(held, records), unreadable="", place=held.place)
+
+
+def began(held: LockRecord, records: Iterable[LockRecord]) -> int:
+    """When (ms) the holder of this record took the lock, by those of the ``records`` that are its."""
+    return min((one.at for one in records if (one.owner, one.acquired) == (held.owner, held.acquired)), default=held.at)
 
 
 def open_restores(recovery: RecoveryContext, lock: LockState | None) -> tuple[RestoreState, ...]:

@@ -11,45 +11,15 @@ from streams_recovery.core.errors import LockHeld, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.preflight.findings import PreflightSeverity
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.sites import PRIMARY, Fence, site_of
+from streams_recovery.core.repository.sites import PRIMARY, Fence
 from streams_recovery.core.status.report import FencedSite, SitesStatus, StandbySite
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import before_failover
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
-from streams_recovery.operations.status.log import newest
-from streams_recovery.operations.status.repository import open_restores_now
 
 LOGGER = logger("streams_recovery.operations.status.sites")
 # A standby that is lost takes the monitor some calls that nobody answers, so it is asked once a day.
 _STANDBY_MS: Final = 86_400_000
-
-
-def recorded(recovery: RecoveryContext, known: SitesStatus, restores: Collection[str]) -> SitesStatus:
-    """The status by the log of sites, with what was ``known`` of each of them. ``restores`` are those that are not over."""
-    if recovery.sites.names == (PRIMARY,):
-        return SitesStatus()
-    entry, newest = recovery.sites.entry(), next(recovery.sites.log.readable_back(), None)
-    belongs = site_of(entry)
-    fences = () if entry is None else tuple(_fenced(fence, known.fences) for fence in entry.fences)
-    left = {belongs, *(fence.site for fence in fences)}
-    return SitesStatus(
-        belongs=belongs,
-        moving_to=newest.site if newest is not None and not newest.arrived and newest.run in restores else None,
-        fences=fences,
-        standbys=tuple(one for one in known.standbys if one.site in recovery.sites.names and one.site not in left),
-    )
-
-
-def sites_now(recovery: RecoveryContext) -> SitesStatus:
-    """The status by the log now, with what the monitor has seen of each site."""
-    report = newest(recovery.repository, recovery.layout)
-    known = SitesStatus() if report is None else report.sites
-    return recorded(recovery, known, [one.restore_id for one in open_restores_now(recovery)])
-
-
-def _fenced(fence: Fence, known: Collection[FencedSite]) -> FencedSite:
-    same = next((one for one in known if (one.site, one.since, one.run) == (fence.site, fence.since, fence.run)), None)
-    return same or FencedSite(site=fence.site, since=fence.since, run=fence.run, running=(), problem=None)
 
 
 def tend_fences(recovery: RecoveryContext) -> dict[str, FencedSite]:

@@ -23,11 +23,13 @@ from streams_recovery.core.words import new_id
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.operations import status
 from streams_recovery.operations.archive import archive_log
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import keep_evidence
+from streams_recovery.operations.status import current as status_current
 from streams_recovery.operations.status import log as logs
+from streams_recovery.operations.status import log as status_log
+from streams_recovery.operations.status import look as status_look
 from streams_recovery.operations.status.cluster import disks_seen
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.storage.append_log import AppendLog
@@ -50,7 +52,7 @@ def seen(golden: OpenGolden) -> tuple[RecoveryContext, StatusReport]:
     opened = golden("good", now=NOW)
     # Nobody answers there: no need to wait for long.
     recovery = replace(opened, cluster=KafkaCluster(opened.connection, timeout=0.2), groups=ConsumerGroups(opened.connection, timeout=0.2))
-    return recovery, status.observe(recovery, None)
+    return recovery, status_look.observe(recovery, None)
 
 
 def test_a_cluster_that_does_not_answer_takes_nothing_from_the_rest(seen: tuple[RecoveryContext, StatusReport]) -> None:
@@ -82,14 +84,14 @@ def test_a_cluster_that_does_not_answer_takes_nothing_from_the_rest(seen: tuple[
 
 def test_while_nobody_has_seen_the_cluster_the_estimate_is_what_the_last_restore_or_drill_took(golden: OpenGolden) -> None:
     recovery = golden("good", now=NOW)
-    status.refresh(recovery)
+    status_look.refresh(recovery)
     found = logs.newest(recovery.repository, recovery.layout)
     assert found is not None
     assert found.estimate is None, "nothing was measured"
     took = dict.fromkeys(STEPS, 6.0)
     restored = replace(REPORT, restore_id=new_id(NOW, "drill"), application_id=recovery.application_id, seconds=took)
     keep_evidence(recovery.repository, recovery.layout, restored)
-    status.refresh(recovery)
+    status_look.refresh(recovery)
     found = logs.newest(recovery.repository, recovery.layout)
     assert found is not None
     assert found.newest_exact is not None
@@ -108,8 +110,8 @@ def test_a_look_names_what_is_forged_and_counts_it_for_nothing(golden: OpenGolde
     records = {key: hashlib.sha256(sealed.unchecked(key).content).hexdigest()}
     AppendLog(sealed, recovery.layout.adopted, Adoption).append(Adoption(at=1, requested_by="me", reason="mine", records=records))
     recovery = replace(recovery, repository=sealed, savepoints=SavepointStore(sealed, recovery.layout, recovery.clock))
-    status.refresh(recovery)
-    report = status.newest(sealed, recovery.layout)
+    status_look.refresh(recovery)
+    report = status_log.newest(sealed, recovery.layout)
     assert report is not None
     assert [(one.savepoint_id, one.adopted) for one in report.savepoints] == [(FIRST, True)]
     assert report.savepoint_count == 1
@@ -135,7 +137,7 @@ def test_what_was_known_stays_with_its_age(seen: tuple[RecoveryContext, StatusRe
         parts=report.parts | {"cluster": Part(looked_at=NOW - 300_000, problem=None)},
         history=(replace(report.history[0], at=NOW - 300_000),),
     )
-    again = status.observe(recovery, earlier)
+    again = status_look.observe(recovery, earlier)
     assert again.topics == (TOPIC,)
     assert again.advice == (ADVICE,)
     assert again.parts["cluster"].looked_at == NOW - 300_000
@@ -151,7 +153,7 @@ def test_a_status_says_how_long_it_counts(seen: tuple[RecoveryContext, StatusRep
     recovery, report = seen
     monitor = recovery.config.monitor.model_copy(update={"schedule": schedule})
     again = replace(recovery, config=recovery.config.model_copy(update={"monitor": monitor}))
-    assert status.observe(again, report).fresh_seconds == seconds
+    assert status_look.observe(again, report).fresh_seconds == seconds
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_the_size_of_a_repository_is_measured_once_an_hour_and_behind_a_new_save
     seen: tuple[RecoveryContext, StatusReport], since: dict[str, Any], measured: int | None
 ) -> None:
     recovery, report = seen
-    again = status.observe(recovery, replace(report, **since))
+    again = status_look.observe(recovery, replace(report, **since))
     assert again.repository_bytes == (report.repository_bytes if measured is None else measured)
 
 
@@ -180,7 +182,7 @@ def test_a_repository_that_is_damaged_keeps_the_last_list(seen: tuple[RecoveryCo
     # A hole in the log of the lock: not one entry, the whole of it is unknown.
     for number in (1, 3):
         (lock / f"{number:012}.json").write_bytes(b"{}")
-    again = status.observe(
+    again = status_look.observe(
         recovery,
         replace(report, taken_at=NOW - 1, history=(), parts=dict.fromkeys(report.parts, Part(looked_at=NOW - 3_600_000, problem=None))),
     )
@@ -191,23 +193,23 @@ def test_a_repository_that_is_damaged_keeps_the_last_list(seen: tuple[RecoveryCo
 
 def test_reports_are_stored_and_only_the_newest_stay(seen: tuple[RecoveryContext, StatusReport]) -> None:
     recovery, report = seen
-    assert status.newest(recovery.repository, recovery.layout) is None
+    assert status_log.newest(recovery.repository, recovery.layout) is None
     for number in range(logs.KEPT + 3):
-        assert status.record(recovery, replace(report, taken_at=NOW + number), None)
+        assert status_log.record(recovery, replace(report, taken_at=NOW + number), None)
     there = sorted((root(recovery) / "status").iterdir())
     assert len(there) == logs.KEPT
-    newest = status.newest(recovery.repository, recovery.layout)
+    newest = status_log.newest(recovery.repository, recovery.layout)
     assert newest is not None
     assert newest.taken_at == NOW + logs.KEPT + 2
     # One of another release, and one that somebody removed, hide nothing.
     there[-1].write_bytes(b"{}")
     there[0].unlink()
     (root(recovery) / "status" / there[-5].name).unlink()
-    before = status.newest(recovery.repository, recovery.layout)
+    before = status_log.newest(recovery.repository, recovery.layout)
     assert before is not None
     assert before.taken_at == NOW + logs.KEPT + 1
     for _ in range(logs.KEPT):
-        assert status.record(recovery, report, before)
+        assert status_log.record(recovery, report, before)
     assert len(list((root(recovery) / "status").iterdir())) == logs.KEPT, "a hole goes with the entries around it"
 
 
@@ -218,9 +220,9 @@ def test_where_nothing_may_be_removed_an_entry_an_hour_has_to_do(
     monkeypatch.setattr(logs, "KEPT", 10_000)
     monkeypatch.setattr(logs, "_MOST", 3)
     for _ in range(4):
-        assert status.record(recovery, report, None)
-    assert not status.record(recovery, replace(report, taken_at=NOW + 60_000), report)
-    assert status.record(recovery, replace(report, taken_at=NOW + 3_600_000), report)
+        assert status_log.record(recovery, report, None)
+    assert not status_log.record(recovery, replace(report, taken_at=NOW + 60_000), report)
+    assert status_log.record(recovery, replace(report, taken_at=NOW + 3_600_000), report)
 
 
 # What the status tells of in the repository, and nothing is refreshed for: it changes all the time, or is measured by the monitor alone.
@@ -241,15 +243,15 @@ def test_whatever_the_status_tells_of_is_made_anew_when_it_changes(seen: tuple[R
     recovery, _ = seen
     noting = Noting(recovery.repository.location)
     layout = recovery.layout
-    status.observe(replace(recovery, repository=noting, savepoints=SavepointStore(noting, layout)), None)
+    status_look.observe(replace(recovery, repository=noting, savepoints=SavepointStore(noting, layout)), None)
     for name in sorted(noting.asked - NOT_AT_ONCE):
         before = len(list(recovery.repository.keys(layout.status)))
-        with status.kept_current(recovery):
+        with status_current.kept_current(recovery):
             recovery.repository.create(f"golden/{name}/000000000009.test", b"{}")
         assert len(list(recovery.repository.keys(layout.status))) == before + 1, name
         recovery.repository.delete([f"golden/{name}/000000000009.test"])
         recovery.repository.changed.clear()
-    with status.kept_current(recovery):
+    with status_current.kept_current(recovery):
         assert len(list(recovery.repository.keys(layout.status))) == before + 1, "who changes nothing writes nothing"
 
 
@@ -267,8 +269,8 @@ def test_old_state_is_found_by_the_configuration_and_what_the_archive_has(
     log = ArchivedLog(tp=TopicPartition("orders", 0), topic_id="orders-id", start=end, end=end, leader_epoch=None, ranges=())
     entry = ArchiveEntry(event=ArchiveEvent.BEGUN, run="r", at=now, cluster_id="golden-cluster", safe_at=now, logs=(log,))
     archive_log(recovery).append(entry)
-    status.refresh(recovery)
-    report = status.newest(recovery.repository, recovery.layout)
+    status_look.refresh(recovery)
+    report = status_log.newest(recovery.repository, recovery.layout)
     assert report is not None
     assert ("archive-state-old" in {one.kind for one in report.findings}) is expected
 
@@ -285,7 +287,7 @@ def without_savepoints(recovery: RecoveryContext) -> dict[Path, Path]:
 
 def published(recovery: RecoveryContext, moved: dict[Path, Path], *, fails: bool = False) -> None:
     """What a run does that publishes savepoints, and fails behind that perhaps."""
-    with status.kept_current(recovery):
+    with status_current.kept_current(recovery):
         for place, later in moved.items():
             later.rename(place)
         recovery.repository.create(f"{recovery.layout.savepoints}note", b"")
@@ -300,13 +302,13 @@ def test_a_run_that_publishes_says_so_at_once_and_leaves_the_rest_as_it_is_known
 ) -> None:
     recovery, _ = seen
     moved = without_savepoints(recovery)
-    looked = status.watch(recovery)
+    looked = status_look.watch(recovery)
     assert (looked.newest_exact, looked.monitored_at, looked.health) == (None, NOW, Health.TROUBLE)
     assert "no-savepoint" in {one.kind for one in looked.findings}
     later = replace(recovery, clock=lambda: NOW + 60_000)
     with pytest.raises(Refused) if fails else nullcontext():
         published(later, moved, fails=fails)
-    report = status.newest(recovery.repository, recovery.layout)
+    report = status_log.newest(recovery.repository, recovery.layout)
     assert report is not None
     assert (report.newest_exact and report.newest_exact.savepoint_id, report.savepoint_count) == (SECOND, 2)
     assert (report.taken_at, report.monitored_at, report.parts["repository"].looked_at) == (NOW + 60_000, NOW, NOW + 60_000)
@@ -320,16 +322,16 @@ def test_a_run_that_publishes_says_so_at_once_and_leaves_the_rest_as_it_is_known
 def test_before_the_monitor_has_looked_nothing_is_said_of_the_rest(seen: tuple[RecoveryContext, StatusReport]) -> None:
     recovery, _ = seen
     published(recovery, without_savepoints(recovery))
-    report = status.newest(recovery.repository, recovery.layout)
+    report = status_log.newest(recovery.repository, recovery.layout)
     assert report is not None
     assert (report.monitored_at, report.health, report.newest_exact is not None) == (None, Health.UNKNOWN, True)
     assert [name for name, part in report.parts.items() if part.looked_at is not None] == ["repository"]
-    assert status.observe(recovery, report).monitored_at == NOW
+    assert status_look.observe(recovery, report).monitored_at == NOW
 
 
 def test_a_look_that_a_savepoint_overtakes_hides_it_not(seen: tuple[RecoveryContext, StatusReport]) -> None:
     recovery, _ = seen
-    status.watch(recovery)
+    status_look.watch(recovery)
     moved = without_savepoints(recovery)
 
     def connect() -> KafkaConnection:
@@ -338,8 +340,8 @@ def test_a_look_that_a_savepoint_overtakes_hides_it_not(seen: tuple[RecoveryCont
             published(replace(recovery, clock=lambda: NOW + 1), moved)
         raise NotFound("no connection", next_step="none")
 
-    status.watch(replace(recovery, cluster=KafkaCluster(connect, timeout=0.2), groups=ConsumerGroups(connect, timeout=0.2)))
-    report = status.newest(recovery.repository, recovery.layout)
+    status_look.watch(replace(recovery, cluster=KafkaCluster(connect, timeout=0.2), groups=ConsumerGroups(connect, timeout=0.2)))
+    report = status_log.newest(recovery.repository, recovery.layout)
     assert report is not None
     assert report.savepoint_count == 2
 
@@ -358,11 +360,11 @@ class Overtaken(Repository):
 
 def test_a_refresh_that_a_look_overtakes_keeps_what_that_has_seen(seen: tuple[RecoveryContext, StatusReport]) -> None:
     recovery, first = seen
-    status.record(recovery, first, None)
+    status_log.record(recovery, first, None)
     slow = Overtaken(recovery.repository.location)
-    slow.faster = lambda: status.record(recovery, replace(first, topics=(TOPIC,)), first)
-    status.refresh(replace(recovery, repository=slow))
-    report = status.newest(recovery.repository, recovery.layout)
+    slow.faster = lambda: status_log.record(recovery, replace(first, topics=(TOPIC,)), first)
+    status_look.refresh(replace(recovery, repository=slow))
+    report = status_log.newest(recovery.repository, recovery.layout)
     assert report is not None
     assert report.topics == (TOPIC,)
 
@@ -370,7 +372,7 @@ def test_a_refresh_that_a_look_overtakes_keeps_what_that_has_seen(seen: tuple[Re
 def test_a_status_that_cannot_be_written_fails_no_run(seen: tuple[RecoveryContext, StatusReport]) -> None:
     recovery, _ = seen
     (root(recovery) / "status").write_text("no directory")
-    with status.kept_current(recovery):
+    with status_current.kept_current(recovery):
         recovery.repository.create(f"{recovery.layout.savepoints}note", b"")
 
 
@@ -388,7 +390,7 @@ def test_info_says_the_limit_by_which_the_monitor_judges(
     monitor, backup = config.monitor.model_copy(update={"objectives": objectives}), config.backup.model_copy(update={"schedule": schedule})
     recovery = replace(recovery, config=config.model_copy(update={"monitor": monitor, "backup": backup}))
     if looked:
-        status.record(recovery, report, None)
+        status_log.record(recovery, report, None)
     found = application_info(recovery)
     assert (found.objective_seconds, found.objective_met) == (seconds, None if seconds is None else True)
     assert any("no savepoint is scheduled" in line for line in info_lines(found, NOW)) == (schedule is None and promised is None)

@@ -23,8 +23,9 @@ from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.savepoint.damage import note_lost_files
 from streams_recovery.operations.status.look import observe
-from streams_recovery.operations.status.repository import ArchiveSeen, repository_facts
+from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact, runs
+from streams_recovery.operations.status.stored import ArchiveSeen
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.examples.observed import observed
 from tests.support.examples.status_causes import DEFAULTS

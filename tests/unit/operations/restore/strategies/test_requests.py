@@ -9,8 +9,8 @@ from typing import Any, Final, get_args, get_type_hints
 
 import pytest
 
-from streams_recovery.cli import screen
-from streams_recovery.cli.screen import advice
+from streams_recovery.cli import advice as advices
+from streams_recovery.cli.advice import advice
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotExact, NotFound
 from streams_recovery.core.forms import FieldKind, FormField, asked_for, savepoint_field
@@ -146,7 +146,7 @@ def test_an_undo_is_offered_only_where_it_would_be_planned(golden: OpenGolden) -
 def test_messages_call_a_field_of_a_request_what_its_reader_can_write() -> None:
     # Of a name that stands in the text itself the command line could make no option.
     named = re.compile(r"\b(allow_ahead|allow_damaged|in_place|as_of)\b|`(replace|delete|safety)`|\bagain with replace\b")
-    asked = {one.name for one in screen._ASKED}
+    asked = {one.name for one in advices._ASKED}
     for path in (PROJECT / "plugins/streams_recovery/operations").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         steps = "".join(
