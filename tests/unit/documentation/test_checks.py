@@ -21,7 +21,7 @@ def test_the_page_has_every_question_once() -> None:
 
 
 def test_the_list_of_a_preflight_names_every_kind_that_is_asked_before_a_run() -> None:
-    text = (DOCS / "command-line.md").read_text(encoding="utf-8").partition("\n## preflight\n")[2].partition("\n## ")[0]
+    text = (DOCS / "command-line.md").read_text(encoding="utf-8").partition("\n### preflight\n")[2].partition("\n### ")[0]
     named = {kind for row in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE) for kind in re.findall(r"`([^`]+)`", row)}
     assert {*kinds_in(Occasion.SAVEPOINT), *kinds_in(Occasion.RESTORE)} <= named
 
