@@ -68,6 +68,7 @@ def remedy(name: str, condition: str = "It is down.") -> Remedy:
         ([remedy("a")], {"a": [SHOWN, TEST]}, {}, []),
         ([remedy("a")], {"a": [SHOWN]}, {"a": "It is far away."}, []),
         ([remedy("a")], {"a": [SHOWN]}, {"a": " "}, ["a is excused without a reason"]),
+        ([remedy("a")], {"a": [TEST]}, {"a": "It is far away."}, ["a is excused, and a test carries it out"]),
         ([remedy("a")], {"a": [TEST]}, {"b": "It is far away."}, ["b is excused, and no kind of remedy"]),
     ],
 )
