@@ -3,74 +3,56 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from streams_recovery.cli import look, runs
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
+from streams_recovery.cli.approval import BY_HAND, approved, show_plan
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
-    AsJson,
     Configs,
     Logs,
     Mode,
     Name,
-    option,
     print_json,
     recovery_of,
     requester,
 )
+from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.archive.tick import HAND_OVER_SECONDS
 from streams_recovery.core.escaping import code, md
+from streams_recovery.core.forms import request_of
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
+from streams_recovery.core.savepoint.request import REASON
 from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.savepoint import SavepointRequest, before_savepoint
 
-Reason = Annotated[str, option(REASON)]
-Changed = Annotated[ChangedState, option(CHANGED_STATE)]
 
-
-def backup(
-    name: Name,
-    configs: Configs = DEFAULT_CONFIGS,
-    logs: Logs = DEFAULT_LOGS,
-    reason: Reason = "by hand",
-    *,
-    mode: Mode = None,
-    changed_state: Changed = ChangedState.REFUSE,
-    plan_only: PlanOnly = False,
-    approve: Approve = None,
-    as_json: AsJson = False,
-) -> None:
+@asks(*SavepointRequest.FORM, replace(REASON, default=BY_HAND), mode=(Mode, None))
+def backup(call: Call) -> None:
     """Take a savepoint now. It asks only when --changed-state accepts damaged or replaced state."""
-    with recovery_of(name, configs) as recovery:
-        planned = _backup_plan(recovery.application_id, mode or recovery.config.quiesce_mode, changed_state)
-        if plan_only:
-            found = look.findings_text((*of_store(recovery), *before_savepoint(recovery, mode)))
-            show_plan(planned, md("{}\n\n{}", planned.text, found), as_json=as_json)
+    run = requester()
+    with recovery_of(call.name, call.configs) as recovery:
+        # Typed below, or approved by the hash, where something is accepted.
+        given = call.confirmed(recovery.application_id)
+        request = request_of(SavepointRequest, given, run_id=run.run_id, requested_by=run.requested_by)
+        planned = _backup_plan(recovery.application_id, request.mode or recovery.config.quiesce_mode, request.changed_state)
+        if call.plan_only:
+            found = look.findings_text((*of_store(recovery), *before_savepoint(recovery, request.mode)))
+            show_plan(planned, md("{}\n\n{}", planned.text, found), as_json=call.as_json)
             return
-        if changed_state is not ChangedState.REFUSE or approve is not None:
-            approved(planned, planned.text, approve, typed=recovery.application_id)
-        run = requester()
-        request = SavepointRequest(
-            run_id=run.run_id,
-            requested_by=run.requested_by,
-            reason=reason,
-            mode=mode,
-            changed_state=changed_state,
-            # Typed above, or approved by the hash, where something is accepted.
-            confirm=recovery.application_id,
-        )
-        summary = runs.backup(runner(recovery, logs), request)
-    if as_json:
+        if request.changed_state is not ChangedState.REFUSE or call.approve is not None:
+            approved(planned, planned.text, call.approve, typed=recovery.application_id)
+        summary = runs.backup(runner(recovery, call.logs), request)
+    if call.as_json:
         print_json(summary)
     else:
         line(
