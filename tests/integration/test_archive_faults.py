@@ -92,7 +92,7 @@ def test_brokers_that_go_and_come_back_cost_and_double_nothing(
 def test_a_broker_that_is_started_again_costs_and_doubles_nothing(
     own_broker: Callable[[], str], in_session: InSession, tmp_path: Path
 ) -> None:
-    with small_application(own_broker(), tmp_path) as small:
+    with small_application(own_broker(), tmp_path, tidy=False) as small:
         archived = with_archive(small)
         recovery, source = archived.recovery, archived.input
         base = published(archived)

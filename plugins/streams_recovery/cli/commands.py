@@ -77,7 +77,7 @@ GROUPS: Final = CommandGroup(
             "groups:describe_groups",
             "Show groups as they are now: type, state, members, and how many offsets they are behind in each partition.",
         ),
-        Command("reset", "groups:reset_groups", "Set the offsets of groups as kafka-consumer-groups does."),
+        Command("reset", "groups:reset_groups", "Set the offsets of groups, as Kafka's own tool does."),
         Command("delete-offsets", "groups:delete_offsets", "Delete offsets of groups, and keep the groups."),
         Command("delete", "groups:delete_groups", "Delete groups with all their offsets."),
         Command(

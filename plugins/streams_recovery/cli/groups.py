@@ -142,7 +142,7 @@ def reset_groups(
     from_file: Annotated[Path | None, typer.Option(help="To the offsets in this file, which names the partitions.")] = None,
     export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV.")] = False,
 ) -> None:
-    """Set the offsets of groups as kafka-consumer-groups does. The groups may have no members. Shows the plan and asks first."""
+    """Set the offsets of groups, as Kafka's own tool does. The groups may have no members. Shows the plan and asks first."""
     if export and call.as_json:
         raise typer.BadParameter("Only one of --export and --json.")
     scenario = _scenario(

@@ -197,6 +197,6 @@ def _await_group(reader: NamedReader, begin: int, settled: int, patience: float,
     if not poll(decided, seconds=patience, interval=interval, what="open transactions of the group"):
         raise OffsetsUnstable(
             f"transactions that have sent offsets to {group} stayed open for {patience:.0f} s: producers {', '.join(map(str, sorted(waited)))}",
-            next_step="run again. If it stays, `kafka-transactions.sh list` names them",
+            next_step="run again. If they stay open, the preflight of a savepoint names them, and says what to do",
             producers=sorted(waited),
         )
