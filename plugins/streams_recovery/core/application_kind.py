@@ -55,8 +55,9 @@ class Dialect:
     """One kind.
 
     ``guarantees`` are its default commit intervals in milliseconds, by the guarantees that can be restored. ``closed`` is what a label assumes of an instance
-    that ended well, as the end of a sentence. ``members`` is in the client ids of its consumers; if they cannot be told from those of others (None), a member
-    of an instance that is gone leaves the group only when its session ends. ``prefixed``: names of repartition topics begin with the application id.
+    that ended well, as the end of a sentence. ``members`` is in the client ids of its consumers, None if such ids do not tell the application's consumers from
+    others: then a member of a stopped instance leaves the group only when its session ends. ``prefixed``: names of repartition topics begin with the
+    application id.
     ``refused`` says why it cannot be held in these ways, ``sections`` why a configuration cannot have these, ``stores`` which kinds of stores it has (None:
     all), ``runs`` which kinds of ``runs`` know where its state is (None: all). ``topic_settings`` are those of topics that a restore creates, unless they had
     others. ``loses_unread`` says what its code needs, so that it loses no unread input at a start without local state. ``deletes_read``: it deletes what it has

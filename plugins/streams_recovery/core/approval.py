@@ -39,7 +39,7 @@ class Approvable(Protocol):
 
 @runtime_checkable
 class PinnedPlan(Protocol):
-    """A plan that is of something of which there is a newer one every minute. ``pin`` is its number, None where it is of nothing of that kind."""
+    """A plan with a source that is renewed every minute, such as an archive. ``pin`` is the number of that source, None for a plan without one."""
 
     @property
     def pin(self) -> int | None:
@@ -72,7 +72,7 @@ def approval(plan: Approvable) -> str:
 
 
 def pin_of(approved: str) -> int | None:
-    """The number in an approval of a plan of something of which there is a newer one every minute, None where it has none."""
+    """The pin in an approval (see ``PinnedPlan``), None for the approval of a plan without one."""
     number = approved.partition(_PIN)[2]
     return int(number) if re.fullmatch(r"[0-9]{1,12}", number) else None
 
@@ -128,8 +128,8 @@ def _digits(part: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRule:
-    """``approvers`` may approve, or anybody when there are none. With ``exclude_trigger`` never the one who triggered the run: nor a run that was cleared,
-    because whoever cleared it has begun it once more, and Airflow tells no task who that was.
+    """``approvers`` may approve, or anybody when there are none. With ``exclude_trigger`` the person who triggered the run may not. Then no answer counts in a
+    run that was cleared: clearing a run triggers it again, and Airflow does not tell a task which person cleared it.
     """
 
     approvers: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ _MOST_SECRETS: Final = 1_000
 
 
 def remember_secrets(secrets: Iterable[object]) -> None:
-    """Show ``***`` in place of these in every error of this process from now on, whoever repeats them: what a peer was sent it may answer with. Those with
+    """Show ``***`` in place of these secrets in every error of this process from now on: a peer may repeat in its answer what it was sent. Those with
     fewer than ``LEAST_SECRET`` characters are shown.
     """
     for secret in secrets:
@@ -233,7 +233,7 @@ class ApplicationRunning(Refused):
 
 
 class ScaledByAnother(Refused):
-    """Raised when somebody else scales an application up while it is being stopped. ``facts`` have the ``manager``."""
+    """Raised when another client of Kubernetes scales an application up while it is being stopped. ``facts`` have the ``manager``."""
 
 
 class ManagedByAnother(Refused):
@@ -245,7 +245,7 @@ class TargetNotEmpty(Refused):
 
 
 class PlanChanged(Refused):
-    """Raised when the plan made under the lock differs from the one that was approved."""
+    """Raised when the plan made under the lock differs from the approved plan."""
 
 
 class NotExact(Refused):
@@ -275,7 +275,7 @@ class EntryUnreadable(Damaged):
 
 
 class Altered(Damaged):
-    """Raised when a stored plan, specification or result is not the one that this run wrote or that was approved. It was not used."""
+    """Raised when a stored plan, specification or result differs from what this run wrote, or from what was approved. The stored object was not used."""
 
 
 class Forged(Damaged):

@@ -80,7 +80,7 @@ class Form:
 
 @cache
 def asked_for(request_type: type) -> Mapping[str, tuple[FormField, ...]]:
-    """The form's fields by the request's field that is made of them. One that nobody is asked for has none."""
+    """The form's fields by the request's field that is made of them. A request's field that the form does not ask for has none."""
     hints = get_type_hints(request_type, include_extras=True)
     # What a type says itself comes before what it inherits.
     declared = dict.fromkeys(name for kind in request_type.__mro__ for name in inspect.get_annotations(kind))
@@ -100,8 +100,8 @@ Reader = Callable[[tuple[FormField, ...], Mapping[str, Any]], Any]
 
 def request_of(request_type: type[T], given: Mapping[str, Any], readers: Mapping[Any, Reader] | None = None, **known: Any) -> T:
     """The request for what was ``given``, by the names of the form's fields; other names do not count. What was left out is as the type has it, or empty.
-    ``readers`` make the values of types, or of kinds of fields, that take more than what was given. ``known`` are fields that nobody is asked for. Raises
-    ``ConfigInvalid`` for a name that is not allowed, and what the readers raise.
+    ``readers`` make the values of types, or of kinds of fields, that take more than what was given. ``known`` are values of fields that the form does not ask
+    for. Raises ``ConfigInvalid`` for a name that is not allowed, and what the readers raise.
     """
     hints, values, by_field = get_type_hints(request_type), dict(known), asked_for(cast("Hashable", request_type))
     for one in fields(cast("Any", request_type)):
@@ -145,7 +145,7 @@ def _empty(hint: Any) -> Any:
 
 
 def with_options(text: str, fields: Iterable[FormField]) -> str:
-    """A message for whoever reads it on the command line: each of these fields that it names is called by its option."""
+    """A message for the command line: each of these fields that it names is called by its option."""
     for one in fields:
         text = text.replace(one.shown, f"`{one.option_name}`")
     return text

@@ -11,8 +11,9 @@ A static member (``group.instance.id``) that joins again before its session has 
 joined first by that id. So static members are also accounted for by an instance that tells its names while no member has one of them, and by the instance
 that other static members of the same process belong to: Kafka Streams calls them ``<group.instance.id>-<number>``.
 
-All other processes are strangers: they run elsewhere, or they have died and their sessions have not ended. Nobody may be removed from the group whose process
-was not accounted for while it ran and has been proven gone since: a member that is removed and lives joins again after a heartbeat, and goes on.
+All other processes are strangers: they run elsewhere, or they have died and their sessions have not ended. A member may be removed from the group only if an
+instance accounted for its process while that ran, and the process is proven gone since. A removed member that still lives joins again after a heartbeat, and
+goes on.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class UnknownMembers(ApplicationRunning):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownInstance:
     """An instance that runs, or may run. ``client_ids`` are what it says its consumers or its Kafka Streams are called, ``host`` is the address that the
-    brokers see it at; each is empty when nobody knows. ``joins`` is False for one that cannot have a member in the group now; it accounts for those that an
+    brokers see it at; each is empty when unknown. ``joins`` is False for one that cannot have a member in the group now; it accounts for those that an
     earlier run of it has left at its ``host`` alone.
     """
 
@@ -130,7 +131,9 @@ WHAT_TO_DO: Final = (
 
 
 def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, threads: re.Pattern[str] | None) -> Roll:
-    """Attribute members to instances. ``threads`` is in the client ids of the application's own members, None where these cannot be told from others."""
+    """Attribute members to instances. ``threads`` is in the client ids of the application's own members, None if client ids do not tell own members from
+    others.
+    """
     by_name = Counter(name for one in instances for name in {process_name(client_id) for client_id in one.client_ids})
     accounted: dict[str, int] = {}
     strangers: list[MemberProcess] = []

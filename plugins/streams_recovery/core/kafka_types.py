@@ -167,8 +167,8 @@ class Claim(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedTopic:
-    """A topic whose name could be that of an internal topic of the application, but that is assigned to the application ``group``, None where only
-    ``because`` says that it is another one's.
+    """A topic whose name could be that of an internal topic of the application, but that belongs to another application. ``group`` is the id of that
+    application, None if only ``because`` tells.
     """
 
     topic: str
@@ -250,8 +250,8 @@ def truncation(*, seen: int | None, upto: int, now: int | None, epoch_end: int |
 
 
 def unproven(*, seen: int | None, upto: int, now: int | None, log_start: int) -> str | None:
-    """The reason nobody can tell whether the records below offset ``upto``, written up to leader epoch ``seen``, were the log's when they were deleted: the
-    broker forgets epochs with their records, and names the start of the log where they ended. None if that can be told, or is no question.
+    """The reason why it is unknown whether the records below offset ``upto``, written up to leader epoch ``seen``, were the log's when they were deleted: the
+    broker forgets epochs with their records, and names the start of the log where they ended. None if it is known, or the question does not arise.
     """
     if seen is None or now is None or now <= seen or not upto or log_start < upto:
         return None

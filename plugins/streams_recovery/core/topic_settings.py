@@ -126,7 +126,7 @@ def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
     """Settings that a topic without overrides has on a broker with these settings, by the topic's names."""
     times = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
     rolls = (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))
-    # Of those in different units, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
+    # Of settings in different units a broker uses the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
     retention = next((int(broker[name]) * factor for name, factor in times if name in broker), None)
     roll = next((int(broker[name]) * factor for name, factor in rolls if name in broker), None)
     named = {name: broker[theirs] for name, theirs in BROKER_NAMES.items() if theirs in broker}

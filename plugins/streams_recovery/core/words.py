@@ -177,7 +177,9 @@ def added(words: Sequence[str], option: str) -> str:
 
 
 def with_configs(words: Sequence[str], line: str) -> str:
-    """The command ``line`` for the configuration files of the one that was given in ``words``. One that names its files, or is of another program, stays."""
+    """The command ``line`` with the configuration files of the command that was given in ``words``. A line that names its files, or is of another program,
+    stays.
+    """
     program, *options = shlex.split(line)
     if program != PROGRAM or any(word == _CONFIGS or word.startswith(f"{_CONFIGS}=") for word in options):
         return line
@@ -206,7 +208,7 @@ _ID = re.compile(PATTERN)
 _TIME = "%Y%m%dT%H%M%SZ"
 # Clocks never differ by more (ms). An id with a later time is forged, or a clock was wrong.
 LATEST_MS = 86_400_000
-# Of a run's own id in the name of a run.
+# Longest part of a run's own id in the name of a run.
 _LONGEST = 200
 
 

@@ -1,4 +1,4 @@
-"""What a person may write for a value of the core. The value says it beside each of its fields, and whoever reads a file holds the person to it."""
+"""What a person may write for a value of the core. The value says it beside each of its fields, and a reader of a file refuses anything else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 
 class TextRule(enum.Enum):
-    """What a text has to be, beyond a text. A ``duration`` is one of ISO 8601; its value is a number of seconds. The others are lists: names of ``topics`` or
+    """A rule for a text. A ``duration`` is one of ISO 8601; its value is a number of seconds. The others are lists: names of ``topics`` or
     of ``inputs``, ``patterns`` of topics as a program subscribes to them, and ``globs``.
     """
 

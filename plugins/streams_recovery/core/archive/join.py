@@ -32,7 +32,7 @@ def behind(archive: Archive, base: Manifest | None, *, state: bool = False) -> d
 
 
 def _rest(log: ArchivedLog, image: PartitionImage) -> ArchivedLog | None:
-    """The log behind the end of a savepoint, all of it where a file goes across that: what the savepoint has before may fit; None where nothing can."""
+    """The log behind the end of a savepoint. The whole log if a file goes across that end: the part that the savepoint has may fit. None if no part can fit."""
     if log.replaces(image):
         return log
     return log.from_boundary(image.end) or (log if log.start <= image.end < log.end else None)
@@ -90,9 +90,9 @@ def is_same_log(log: ArchivedLog, cut: LogAtCut, epoch_end: int | None) -> bool:
 
 
 def taken(cut: LogAtCut, role: TopicRole, parent: PartitionImage, log: ArchivedLog | None) -> ArchivedLog | None:
-    """The log that a savepoint takes of the archive of an input or a global, behind what its ``parent`` has of it; None where nothing goes on there. It may
-    have come after the cut: an application that is restored reads it as it would have. One that begins at the end of a log that it has read nothing of must
-    not: it would skip it.
+    """The archived log that a savepoint takes of an input or a global, behind the part that its ``parent`` has. None if no archived log goes on there. Its
+    records may be later than the cut: a restored application reads them as it would have. An application that has read nothing of an input begins at its end,
+    and would skip such records: for it the log is None.
     """
     behind = None if log is None or role not in ARCHIVED_ROLES or log.replaces(parent) else log.from_boundary(parent.end)
     if behind is None or behind.end == parent.end:

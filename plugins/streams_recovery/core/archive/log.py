@@ -25,7 +25,7 @@ from streams_recovery.core.repository.segment_file import joined
 MOST_BYTES_OF_ARCHIVE_ENTRY: Final = 32 << 20
 # Read at once: an archive that was not joined for an hour is hundreds of entries.
 ENTRY_READERS: Final = 16
-# Whose records an archive has: what an application only reads, and nobody can make again.
+# Topics whose records an archive has: an application only reads them, and cannot make them again.
 ARCHIVED_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)
 
 
@@ -48,7 +48,7 @@ def is_state(topic: _Topic) -> bool:
 
 class ArchiveEvent(enum.StrEnum):
     """The event of an entry. ``begun``, ``ended``: of an archiver. ``copied``: records came, ``still``: none did. ``asked``: a savepoint waits for what is
-    archived by now, and ``joined``: this is all of it, in as few files as it may have. ``kept``: somebody uses the files that there are.
+    archived by now, and ``joined``: this is all of it, in as few files as it may have. ``kept``: a run uses the present files.
     """
 
     BEGUN = "begun"
@@ -64,8 +64,8 @@ class ArchiveEvent(enum.StrEnum):
 class ArchivedLog:
     """The offsets ``[start, end)`` of one partition: ``ranges`` and ``gaps`` tile them, read in this leader epoch. ``anew`` is why they are not behind what was
     archived before, empty where they are. ``since_epoch`` is the leader epoch in which a log was read anew that was truncated: what a savepoint has of epochs
-    before it may be other records. ``deletions_since`` (ms): before, deletions may have been removed that nobody had read; a savepoint from before may have
-    keys that were deleted since, and does not go on with this.
+    before it may be other records. ``deletions_since`` (ms): deletions before it may have been removed unread. An older savepoint may have keys that were
+    deleted since, so it does not go on with this log.
     """
 
     tp: TopicPartition
@@ -104,12 +104,12 @@ class ArchivedLog:
         return self.since_epoch is not None and (image.leader_epoch is None or image.leader_epoch < self.since_epoch)
 
     def is_of_one_before(self, image: PartitionImage) -> bool:
-        """True when a savepoint with this image has seen the log end earlier, under a later leader: it was cut back, and nobody has looked at it since."""
+        """True when a savepoint with this image has seen the log end earlier, under a later leader: the log was cut back, and no archiver has read it since."""
         known = self.leader_epoch is not None and image.leader_epoch is not None
         return known and (self.leader_epoch or 0) < (image.leader_epoch or 0) and self.end > image.end
 
     def up_to(self, at: int) -> ArchivedLog | None:
-        """The log before offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
+        """The log before offset ``at``. None if a file has records on both sides of it, or if the offset is outside this log."""
         across = (one.file for one in self.ranges if one.start < at < one.end)
         if not self.start <= at <= self.end or any(file is not None and file.last_offset >= at for file in across):
             return None
@@ -118,7 +118,7 @@ class ArchivedLog:
         return replace(self, end=at, ranges=ranges, gaps=gaps)
 
     def from_boundary(self, at: int) -> ArchivedLog | None:
-        """The log behind offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
+        """The log behind offset ``at``. None if a file has records on both sides of it, or if the offset is outside this log."""
         across = (one.file for one in self.ranges if one.start < at < one.end)
         if not self.start <= at <= self.end or any(file is not None and file.first_offset < at for file in across):
             return None
@@ -157,10 +157,10 @@ class ArchivedCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveEntry:
-    """One entry. ``run`` is the archiver's, or that of the savepoint which asked; ``answers`` is the one that asked, empty unless it ``joined``. Moments are
-    milliseconds: ``at`` is when the ends of the logs were read, and all that was committed by ``safe_at`` is archived, None while that is not so of any moment.
-    ``waiting`` records were there and are not archived yet, open transactions included. ``logs`` of an entry that ``joined`` are all there are. A restore may
-    begin from a ``cut``; an entry that ``joined`` has the newest one again, None where there is none behind the newest savepoint.
+    """One entry. ``run`` is the archiver's, or that of the savepoint which asked. An entry that ``joined`` ``answers`` the run that asked; in others this is
+    empty. Moments are milliseconds: ``at`` is when the ends of the logs were read, and all records that were committed by ``safe_at`` are archived, None while
+    there is no such moment. ``waiting`` records were there and are not archived yet, open transactions included. ``logs`` of an entry that ``joined`` are all
+    there are. A restore may begin from a ``cut``; an entry that ``joined`` has the newest cut again, or None if no cut is newer than the newest savepoint.
     """
 
     event: ArchiveEvent
@@ -218,7 +218,7 @@ class Archive:
     is ``waiting``. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
     one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when they
     were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and ``answered``
-    who has it. ``cut`` is the newest exact cut, None where there is none.
+    who has it. ``cut`` is the newest exact cut, None before the first.
     """
 
     number: int = 0
@@ -269,7 +269,7 @@ class Archive:
 
 
 class _Added:
-    """An archive while entries are added to it. The pieces of a log are put together once, when somebody asks: an hour may be thousands of entries."""
+    """An archive while entries are added to it. The pieces of a log are put together once, when the log is read: an hour may be thousands of entries."""
 
     def __init__(self, before: Archive) -> None:
         self._head, self._logs = before, dict(before.logs)
@@ -373,8 +373,8 @@ def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = N
 
 
 def kept_files(entries: Iterable[tuple[int, ArchiveEntry]], since: int) -> frozenset[str]:
-    """The files that there were each time, from ``since`` (ms) on, that somebody said that they are used: a restore that was opened is promised them, whatever
-    an archiver has made of them meanwhile. ``entries`` are from the newest back.
+    """The files of the archive at each ``kept`` entry from ``since`` (ms) on. An open restore is promised these files, also when an archiver has joined them
+    meanwhile. ``entries`` are from the newest back.
     """
     needed: list[tuple[int, ArchiveEntry]] = []
     for number, entry in entries:
@@ -406,8 +406,8 @@ class Extended:
 def extended(
     manifest: Manifest, archive: Archive, topics_wanted: Collection[str] | None = None, *, outline: bool = False
 ) -> Extended | None:
-    """``manifest``, read with its ranges, and the archive behind it, of these topics or of all. None where that has nothing newer, or is of another cluster.
-    An ``outline`` is read without them: then partitions only get another end, and more may be ``left`` than with the ranges.
+    """``manifest``, read with its ranges, and the archive behind it, of these topics or of all. None if the archive has no newer records, or is of another
+    cluster. An ``outline`` is read without them: then partitions only get another end, and more may be ``left`` than with the ranges.
     """
     if archive.safe_at is None or archive.cluster_id != manifest.cluster_id:
         return None
@@ -465,9 +465,9 @@ def _longer(
     if log.is_of_one_before(image):
         return f"{tp} was truncated after it was archived up to {log.end}: the savepoint ends at {image.end} in a later leader epoch"
     other = log.replaces(image)
-    # What is promised is promised of the log that there is now. What was archived of the one before stays with the savepoint of it.
+    # The promise is about the present log. Archived records of an earlier log stay with the savepoint of that log.
     again = () if logs[-1].topic_id == topic_id else (f"{tp} was created again since the savepoint",)
-    # Nothing of a savepoint from before a log was truncated goes on with this one: nobody knows up to where both are the same.
+    # A savepoint from before a truncation does not go on with this log: the offset up to which both are the same is unknown.
     first = min((image.archived_from, *(gap.start for gap in image.gaps)))
     ends = (first,) if other else (image.end,) if outline else _ends(image)
     behind = next((found for at in ends if (found := log.from_boundary(at)) is not None), None)

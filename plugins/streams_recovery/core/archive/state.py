@@ -1,7 +1,7 @@
 """State by the minute: what an application writes is archived up to one exact cut of it after the other, so that a restore may begin there.
 
-A cut is read as a live savepoint reads it, while the application works on: see ``core.savepoint.cut``. Nothing keeps the log cleaner away meanwhile. So
-what was copied counts only with the proof that it was all there: one offset that is missing, and no cut is to be had before the next savepoint.
+A cut is read as a live savepoint reads it, while the application works on: see ``core.savepoint.cut``. Nothing keeps the log cleaner away meanwhile. So a copy
+counts only with the proof that it is complete: after one missing offset there is no cut until the next savepoint.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class StateTopics:
 
     @classmethod
     def of(cls, base: Manifest) -> StateTopics:
-        """Of this savepoint. Raises ``Broken`` for one from which no restore begins that goes on with a cut."""
+        """The topics of this savepoint. Raises ``Broken`` for a savepoint that no restore can combine with a cut."""
         if base.consistency is not Consistency.EXACT or base.profile is not Profile.FULL:
             raise Broken(f"the newest savepoint, {base.savepoint_id}, is not an exact one with state")
         return cls(
@@ -92,8 +92,8 @@ class StateTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTick:
-    """What is copied of changelogs and outputs in one look, and the cut that it comes to, None where that is still further on; with it the unread ``tails`` of
-    repartition topics.
+    """One copying of changelogs and outputs (``tick``), with the unread ``tails`` of repartition topics. ``cut`` is the cut that the copy reaches, None while
+    the cut lies further on.
     """
 
     tick: Tick
@@ -162,8 +162,8 @@ def check_whole(copied: Iterable[ArchivedLog], ranges: Iterable[RangeCopied], wh
 
 def at_cut(manifest: Manifest, archive: Archive) -> Manifest | str | None:
     """The savepoint ``manifest``, read with its ranges, as if it had been taken at the newest cut of the archive. Its inputs and globals end where they did:
-    what is archived behind them is there, and goes at least as far as the application had read. None where there is no cut behind it, or the reason why the
-    one that there is cannot be used.
+    their archive goes on behind them, at least as far as the application had read. None if no cut is newer than the savepoint; a text if the newest cut cannot
+    be used, with the reason.
     """
     cut = archive.cut
     usable = manifest.consistency is Consistency.EXACT and manifest.profile is Profile.FULL and archive.cluster_id == manifest.cluster_id
@@ -219,7 +219,7 @@ def _image(
     topic: TopicImage, image: PartitionImage, cut: PartitionCut, log: ArchivedLog | None, tail: CopiedRange | None
 ) -> PartitionImage:
     if topic.archived and not (topic.role is TopicRole.REPARTITION or is_state(topic)):
-        # Whoever keeps the input asks whether it was truncated since it was read so far.
+        # Whether an input was truncated since is asked where inputs are kept.
         return replace(image, committed=cut.committed, leader_epoch=cut.leader_epoch)
     there = replace(image, **codec.fields_of(LogAtCut, cut))
     if not topic.archived:
@@ -250,12 +250,12 @@ Seen = dict[TopicPartition, tuple[int | None, CommittedOffset | None]]
 
 
 def seen_at(cut: ArchivedCut) -> Seen:
-    """What the application has written and read at a cut: ends, of inputs None, and committed offsets."""
+    """End and committed offset of each partition at a cut. The end of an input is None."""
     return {part.tp: (part.end, part.committed) for part in cut.written} | {part.tp: (None, part.committed) for part in cut.inputs}
 
 
 def check_forward(before: Seen, now: Seen) -> None:
-    """Raise ``NoCut`` where committed offsets are gone, or went back: somebody has set them, and the state does not know."""
+    """Raise ``NoCut`` if committed offsets are gone or went back: they were set from outside, and the state does not match them."""
     for tp, (_, known) in before.items():
         found = now[tp][1] if tp in now else None
         if known is not None and (found is None or found.offset < known.offset):

@@ -23,15 +23,15 @@ HEARTBEAT_SECONDS: Final = 60
 JOIN_SECONDS: Final = 3600
 # For so long an archiver is at work, then the next one begins.
 HAND_OVER_SECONDS: Final = 86_400.0
-# A file that was joined goes after this time: whoever was about to read it has read it.
+# A joined file is removed after this time: a reader that had begun with it is done.
 REPLACED_SECONDS: Final = 3600
-# So long after somebody said that the files are used they stay, and the entries that name them.
+# Files stay for so long after a run said that it uses them, and so do the entries that name them.
 KEPT_SECONDS: Final = 3 * 86_400
 _MOST_LOOKS: Final = 256
 
 
 def is_at_work(archive: Archive, now: int) -> bool:
-    """True if an archiver has said something lately, of whatever cluster. Of one whose clock is far ahead of ``now`` nobody can tell: it counts as gone."""
+    """True if an archiver has written an entry lately, for whatever cluster. An archiver whose clock is far ahead of ``now`` counts as gone."""
     silence = 1000 * (HEARTBEAT_SECONDS + ARCHIVER_LEASE_SECONDS)
     return archive.runs and archive.at is not None and abs(now - archive.at) < silence
 

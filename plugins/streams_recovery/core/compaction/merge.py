@@ -253,11 +253,11 @@ def _problem(group: GroupToMerge, one: GroupMerged) -> str | None:
 
 
 def assembled(source: Manifest, accepted: Sequence[Accepted], *, savepoint_id: str, provenance: Provenance) -> Manifest:
-    """The savepoint with the same cut and the same records as ``source``, in which each group of files is the one that it became. What ``source`` does not
-    have as it was planned stays as it is there: a newer savepoint may have copied that log in full. ``provenance`` says who requested it; the proofs, and all
-    that is said of the source's own origin, are added to it.
+    """The savepoint with the same cut and the same records as ``source``, in which each group of files is replaced by its merged file. A log whose files differ
+    from the plan stays as ``source`` has it: a newer savepoint may have copied that log in full. ``provenance`` says who requested it; the proofs, and the
+    source's own origin, are added to it.
 
-    Raises ``Refused`` when nothing of it is as it was planned.
+    Raises ``Refused`` when no log is as it was planned.
     """
     of_log: dict[TopicPartition, list[Accepted]] = {}
     for one in accepted:

@@ -35,8 +35,8 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """One look at a job. ``phase`` is what it does now, ``records_total`` what that phase has to do, None where it is not known before. ``at`` in milliseconds
-    since the epoch, ``seconds`` since the phase began. Rates are per second. ``percent``, rates and ``seconds_left`` are None where nothing can be said.
+    """One look at a job. ``phase`` is what it does now. ``records_total`` are the records of that phase, None while unknown. ``at`` in milliseconds
+    since the epoch, ``seconds`` since the phase began. Rates are per second. ``percent``, rates and ``seconds_left`` are None while unknown.
     ``bytes`` are those of keys and values.
     """
 

@@ -88,8 +88,8 @@ class CutBy(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalRows:
     """Rows of a log that are taken for an interval. ``own`` of them belong to it. The others are around it; ``lead`` of them come before its first record or
-    any later one. ``stop`` is the offset of the first record that ends the log, None where none does. ``wrong`` records before it have a wrong clock and are
-    left out. So are, from there on, ``left`` of the interval and ``around`` of the input around it.
+    any later one. ``stop`` is the offset of the first record that ends the log, None if the log has no such record. ``wrong`` records before it have a wrong
+    clock and are left out. So are, from there on, ``left`` of the interval and ``around`` of the input around it.
     """
 
     own: int
@@ -281,7 +281,7 @@ class VerifyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFailure:
-    """The error that ended a job, left instead of a result, so that whoever waits raises the same one. Facts travel as text."""
+    """The error that ended a job, stored instead of a result: the waiting run raises the same error. Facts travel as text."""
 
     error: str
     reason: str

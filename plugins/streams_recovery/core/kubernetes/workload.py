@@ -100,8 +100,8 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEnd:
-    """The end of a container: what the kubelet saw, not what somebody expects. ``reason`` is ``OOMKilled``, ``Error``, ``Completed``. ``container`` is its
-    id, empty where the kubelet wrote none.
+    """The end of a container, as the kubelet saw it. ``reason`` is ``OOMKilled``, ``Error``, ``Completed``. ``container`` is its
+    id, empty if the kubelet wrote none.
     """
 
     exit_code: int
@@ -126,7 +126,7 @@ class PodOnNode:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod(PodOnNode):
     """One pod. ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
-    ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has asked it to end. ``host_network``: its address is that of its
+    ``ends_by`` is the moment at which the pod's grace period is over, None when the pod was not asked to end. ``host_network``: its address is that of its
     node. ``revision`` is the template of a StatefulSet that it was made of, ``restarts`` how often its kubelet has started the application's container again.
     """
 
@@ -235,7 +235,7 @@ def selector_text(selector: Mapping[str, Any], where: str) -> str:
 
 def _scaler(entries: Iterable[Mapping[str, Any]]) -> Scaler:
     # Kubernetes 1.35 keeps no name for a count of zero that came by the subresource scale (an empty number is left out of a Scale), and none for
-    # the next count that comes that way. Whoever writes the workload itself is always known, with the time.
+    # the next count that comes that way. The name of a client that writes the workload itself is always kept, with the time.
     writers = [entry for entry in entries if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})]
     newest = max(writers, key=lambda entry: entry.get("time") or "", default={})
     return Scaler(manager=newest.get("manager") or "a client that left no name", at=newest.get("time") or "")
@@ -347,10 +347,10 @@ def node_state(found: Mapping[str, Any] | None) -> NodeState:
 def state_volume(
     workload: Workload, container: str, state_directory: str, application_id: str, without_state: Collection[str] = ()
 ) -> StateVolume:
-    """The volume in which ``{state_directory}/{application_id}`` lies. ``without_state`` are volumes of which somebody has said that they have no state.
+    """The volume in which ``{state_directory}/{application_id}`` lies. ``without_state`` are volumes that the configuration declares to have no state.
 
-    Raises ``ConfigInvalid`` for one that can neither be proven gone nor be wiped from here, for another one that is mounted below that directory, and for one
-    that outlives its pod and is mounted elsewhere: a link in the image may lead there.
+    Raises ``ConfigInvalid`` for a volume that can neither be proven gone nor be wiped from here, for another volume that is mounted below that directory, and
+    for a volume that outlives its pod and is mounted elsewhere: a link in the image may lead there.
     """
     spec = workload.template["spec"]
     own = next(one for one in spec["containers"] if one["name"] == container)

@@ -130,7 +130,7 @@ class _Commit:
 
 @dataclass(slots=True)
 class _Part:
-    """What a transaction has written to one log."""
+    """The range of one transaction's records in one log, and its marker."""
 
     first: int
     last: int
@@ -251,7 +251,7 @@ class _NamedDecision:
         return (name for name, one in self.commits.items() if one.committed and tp in one.offsets and one.offsets[tp][1].offset > offset)
 
     def change_behind(self, one: _Commit) -> int | None:
-        """The first offset behind those of a transaction from which on somebody else may have its tasks."""
+        """The first offset behind those of a transaction from which on another member may have its tasks."""
         if one.name.producer_id in self.ending:
             return one.first
         return next((at for at in self.owner_changes if at > one.first), None)
@@ -333,7 +333,7 @@ class _NamedDecision:
 
 
 def first_hole(tail: LogTail) -> int | None:
-    """The first offset from which on a batch lacks a record, or there is none where one was."""
+    """The first offset at which a record is missing: between two batches, or inside one."""
     position = tail.start
     for batch in tail.batches:
         if batch.last < position:
@@ -370,7 +370,7 @@ def _commits(records: Iterable[GroupRecord]) -> dict[Name, _Commit]:
 
 
 def _parts(tp: TopicPartition, tail: LogTail, *, internal: bool) -> dict[Name, _Part]:
-    """What each transaction has written to a log."""
+    """The part of each transaction in a log."""
     found: dict[Name, _Part] = {}
     opened: dict[int, Name] = {}
     if tail.stable < tail.ends:

@@ -73,8 +73,8 @@ class NamedBatch(NamedTuple):
 
 
 class GroupRecord(NamedTuple):
-    """A record of the group at offset ``at`` of its partition of __consumer_offsets, or the ``marker`` of a transaction there. ``committed`` is None where
-    the offset of ``tp`` was deleted. A record that has neither is about the group's members.
+    """A record of the group at offset ``at`` of its partition of __consumer_offsets, or the ``marker`` of a transaction there. ``committed`` is None if the
+    offset of ``tp`` was deleted. A record with neither ``tp`` nor ``marker`` is about the group's members.
     """
 
     at: int
@@ -105,7 +105,7 @@ class NamedReader(Protocol):
         """The first offsets that are still there."""
 
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
-        """What the group has committed, without what open transactions have sent."""
+        """The committed offsets of the group, without those that open transactions have sent."""
 
     def batches(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[NamedBatch, ...]]:
         """The batches with an offset in ``[start, end)``, in order."""

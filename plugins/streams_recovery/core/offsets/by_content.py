@@ -61,7 +61,7 @@ class _Search:
     log: MirroredLog
     count: int = 0
     matches: list[_Match] = field(default_factory=list)
-    # Of a compacted log: records among the matches that are not like any, the rank of the last record of each key, and what came since the last match.
+    # Used for a compacted log only: unmatched records among the matches, the rank of the last record of each key, and records since the last match.
     strangers: list[tuple[int, bytes | None]] = field(default_factory=list)
     newest: dict[bytes, int] = field(default_factory=dict)
     waiting: list[tuple[int, bytes | None]] = field(default_factory=list)

@@ -23,7 +23,7 @@ _SCOPED = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10}(?:,\d{1,10})*)", re.ASC
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 # What is approved of an offset that the log has: it is another one a moment later.
 _BY_RULE = "by the rule"
-# Of the offsets that a log limits so many are named.
+# So many of the offsets that a log limits are named.
 _SHOWN = 5
 
 

@@ -66,7 +66,7 @@ class Window(WindowOf[LogRecord]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredLog:
     """A mirrored partition without its records: its first offset, its last stable one, and from where on it is read. ``compacted`` if the cleaner works on
-    either side. ``committed_only`` if somebody answers for a mirror that reads committed records only. ``timestamps`` is False where the target's broker sets
+    either side. ``committed_only`` if a person vouches that the mirror reads committed records only. ``timestamps`` is False where the target's broker sets
     its own, so that digests are without them.
     """
 
@@ -165,8 +165,8 @@ class ExactPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnprovenPlace:
-    """No place is proven. ``records`` belongs to the ``doubt``. ``by_time`` is an offset that nothing known to be unread is in front of: records that were
-    read may come again behind it. None where records would be lost, or could be.
+    """No place is proven. ``records`` belongs to the ``doubt``. ``by_time`` is an offset with no record in front of it that is known to be unread; behind it,
+    records that were read may come again. None if records could be lost there.
     """
 
     KIND: ClassVar = "unproven"

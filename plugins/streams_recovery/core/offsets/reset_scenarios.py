@@ -44,11 +44,11 @@ class ResetScenario:
 
     @property
     def partitions(self) -> Mapping[TopicPartition, int] | None:
-        """The partitions that the scenario itself names, None where that is said besides."""
+        """The partitions that the scenario itself names, None if they are given beside the scenario."""
         return None
 
     def wanted(self, tp: TopicPartition, committed: int | None, logs: Logs) -> int | None:
-        """The new offset, None where there is nothing to count from. ``committed`` is the present one, None if there is none."""
+        """The new offset, None if the scenario has nothing to count from. ``committed`` is the present offset, None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

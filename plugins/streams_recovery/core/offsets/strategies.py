@@ -20,7 +20,7 @@ from streams_recovery.core.words import first_names, milliseconds, parse_moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """First offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None where there is none."""
+    """First offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None if there is no such record."""
 
     starts: Mapping[TopicPartition, int]
     stable: Mapping[TopicPartition, int]
@@ -69,7 +69,7 @@ class Strategy:
 
     def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
         """The offset for an input partition, and True if this number was asked for, and not a place in a log that moves. ``exact`` is the offset of the state,
-        in a rebuild the one that is committed now.
+        in a rebuild the present committed offset.
         """
 
     def moment(self, now: int) -> int | None:
@@ -278,7 +278,7 @@ class OneOffset(Strategy):
 
 
 def _within(tp: TopicPartition, wanted: int, logs: Logs) -> tuple[int, bool]:
-    """The offset, or the end of the log on the side where it is outside; and whether it is the one that was wanted."""
+    """The wanted offset, or the nearer end of the log if it is outside; and True if it is the wanted one."""
     bounded = max(logs.starts[tp], min(wanted, logs.stable[tp]))
     return bounded, bounded == wanted
 

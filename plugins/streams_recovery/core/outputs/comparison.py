@@ -151,7 +151,7 @@ class OutputsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferingKey:
-    """A key that is not equal, as text, each cell cut to a length. ``partition`` is None where a key may be in any."""
+    """A key that is not equal, as text, each cell cut to a length. ``partition`` is None if a key may be in any."""
 
     partition: int | None
     key: str

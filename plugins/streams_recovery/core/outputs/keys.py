@@ -69,7 +69,7 @@ class SeenRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """The judgement of a key. ``records`` is by how many the ``behind`` one is behind. ``position`` is that of the first record that differs. ``here`` and
-    ``there`` are records that show it, None where a side has none.
+    ``there`` are records that show it, None for a side without one.
     """
 
     finding: KeyFinding

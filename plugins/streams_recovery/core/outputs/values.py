@@ -55,9 +55,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
-    """Form of an output's records. ``ignore`` are fields of JSON values, with a dot between a field and the one that it is in; inside a list they are
-    those of each element.
-    """
+    """Form of an output's records. ``ignore`` are fields of JSON values, as a path with dots: ``outer.inner``. In a list they are fields of each element."""
 
     key: ValueFormat = PLAIN_BYTES
     value: ValueFormat = PLAIN_BYTES

@@ -128,7 +128,7 @@ def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFindin
 
 def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, against: Collection[str]) -> tuple[PreflightFinding, ...]:
     """A blocking finding if an application must not be restored: because its clone writes its outputs, or because it is a live clone and the state is
-    that of the application it replaced. ``against`` is what contradicts the entry: then it keeps nobody from a restore, unless both might write.
+    that of the application it replaced. ``against`` are facts that contradict the entry: then the entry blocks a restore only if both applications might write.
     """
     said = f"{application_id} is on record as {last.role} towards {last.other} (run {last.run}), which is not so: {'; '.join(against)}"
     if against and last.role is Role.RETIRED:
@@ -237,7 +237,7 @@ def room_for_spark(directory: str, free: int, *, setting: str) -> tuple[Prefligh
 
 
 def space_there(needed: int, free: int | None) -> list[PreflightFinding]:
-    """A finding if the disks of all brokers have too little room, or little. ``free`` is None where the brokers do not tell."""
+    """A finding if the disks of all brokers have too little room, or little. ``free`` is None if the brokers do not tell."""
     if free is None or needed * _TIGHT <= free:
         return []
     text = f"a restore writes about {size(needed)} there, replicas included, and the disks of the brokers have {size(free)} free"

@@ -163,7 +163,7 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
     names = ["the cluster"] if first.kind is ResourceKind.CLUSTER else [need.name for need in needs]
     reasons = "; ".join(dict.fromkeys(need.why for need in needs))
     advised = dict.fromkeys(need.advised for need in needs)
-    # Whoever sees every group sees each application whose id begins like this one's. To look at such topics does no harm.
+    # A principal that may describe every group sees each application whose id begins like this one's. To look at such topics does no harm.
     proven = operations <= LOOKING or DESCRIBE in (rights.cluster or ())
     remedy = grant(
         KafkaTools(rights.bootstrap_servers, secured=True),

@@ -43,7 +43,7 @@ def take_lock(name: str, owner: str, place: Place | None, *, options: tuple[str,
 
 
 def end_record(name: str, key: str, *, options: tuple[str, ...] = ()) -> Remedy:
-    """End a newest record that nobody can read."""
+    """End a newest record that cannot be read."""
     return Remedy(
         kind=END_RECORD,
         text=f"it is taken over when it is older than a lease, after half an hour. To go on sooner make sure that no run works on the application: "

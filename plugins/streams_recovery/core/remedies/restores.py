@@ -109,7 +109,7 @@ def guard_unread_input(needs: str) -> Remedy:
 
 
 def find_writer_of_log(log: str) -> Remedy:
-    """A record that is not so, and that keeps nobody from a restore. ``log`` is where it is in the repository."""
+    """A record that is not true, and blocks no restore. ``log`` is its place in the repository."""
     return Remedy(
         kind=WROTE_LOG,
         text=f"find out who writes to {log} of the repository besides this program. The record keeps nobody from a restore or a start",

@@ -48,7 +48,7 @@ SEAL: Final = RemedyKind(id="repository-seal", condition="The repository is writ
 
 
 def choose_hold() -> Remedy:
-    """An application that is stopped because nobody said otherwise."""
+    """An application that is stopped for a savepoint because its configuration chooses no mode."""
     return Remedy(
         kind=CHOOSE_HOLD,
         text="set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",

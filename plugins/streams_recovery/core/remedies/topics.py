@@ -271,7 +271,7 @@ def add_replicas(tools: KafkaTools, topic: TopicAtHand, *, racks: Mapping[int, s
 
 def widened(placed: Sequence[Sequence[int]], racks: Mapping[int, str | None], wanted: int) -> tuple[tuple[int, ...], ...]:
     """The placement with ``wanted`` replicas of each partition. Replicas that are there stay, and the leader stays first. New ones go to racks that have none
-    of the partition, and there to the brokers with the fewest. ``racks`` has every broker that is up, with None for one that does not say its rack.
+    of the partition, and there to the brokers with the fewest. ``racks`` has every broker that is up, None for a broker that does not tell its rack.
     """
     load = Counter(dict.fromkeys(racks, 0))
     load.update(broker for replicas in placed for broker in replicas)

@@ -52,8 +52,8 @@ class OpenTransaction:
     """A transaction that holds back one partition. ``start_offset`` is its first offset there, ``state`` what its coordinator says of its producer.
     ``age_seconds``, by this machine's clock, is known where the coordinator has it open.
 
-    It is ``hanging`` when its coordinator does not have it open there: then nobody ends it, unless its producer writes there again. That is not said of one
-    without a ``transactional_id``, whose producer no coordinator lists: it has expired, or the connection may not describe it.
+    It is ``hanging`` when its coordinator does not have it open there: then it never ends, unless its producer writes there again. A transaction without a
+    ``transactional_id`` is not called hanging. No coordinator lists its producer: that has expired, or the connection may not describe it.
     """
 
     tp: TopicPartition
@@ -67,7 +67,7 @@ class OpenTransaction:
 
     @property
     def proven(self) -> HangingTransaction | None:
-        """The proof that it hangs, None where it does not, or nobody knows."""
+        """The proof that it hangs, None if it does not hang or if that is unknown."""
         return HangingTransaction(tp=self.tp, start_offset=self.start_offset, state=self.state) if self.hanging else None
 
     def __str__(self) -> str:
@@ -122,7 +122,9 @@ def find(tools: KafkaTools, topics: Iterable[str], *, most: int = 20) -> Remedy:
 
 
 def end(tools: KafkaTools, *, hanging: Sequence[HangingTransaction], open_ids: Collection[str], unseen: Collection[str]) -> Remedy:
-    """What comes first where several hold back a log: those that hang, by proof; then topics with some that nobody knows; then those that are only open."""
+    """The first step for a log that several transactions hold back: abort those that are proven to hang; else find the unknown ones; else wait for open
+    ones.
+    """
     if hanging:
         return abort(tools, hanging)
     return wait(tools, open_ids) if open_ids and not unseen else find(tools, unseen)

@@ -1,7 +1,7 @@
 """Checking a repository: is everything that its savepoints name still there, and still what was written?
 
-Levels: *structure* reads manifests and asks for every file's size, *full* reads every file, *sample* a share of them, each check the share behind
-the one that the check before it has read. A verdict counts what was checked; one that checked nothing is not good. Each kind of finding has its next step.
+Levels: *structure* reads manifests and asks for every file's size, *full* reads every file, *sample* a share of them, and each check the share behind that of
+the check before it. A verdict counts what was checked; one that checked nothing is not good. Each kind of finding has its next step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streams_recovery.core.repository.retention import KeptWork
 from streams_recovery.core.words import LATEST_MS, first_names
 
 EVERYTHING = 100.0
-# Of the number in the name of a log's entry.
+# Digits of the number in the name of a log's entry.
 _DIGITS: Final = 12
 _NUMBER: Final = re.compile(r"[0-9]{12}")
 _SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
@@ -166,8 +166,8 @@ class SampleProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
-    """Objects that nobody needs and the next expiry removes: artifacts of ``runs`` that are over, and ``staged`` files of writers that were killed. The first
-    of each by name. ``kept`` are runs whose artifacts are as old and stay, each with the reason.
+    """Objects that no savepoint needs and that the next expiry removes: artifacts of ``runs`` that are over, and ``staged`` files of writers that were killed.
+    Only the first of each are named. ``kept`` are runs whose artifacts are as old and stay, each with the reason.
     """
 
     runs: tuple[str, ...]
@@ -422,7 +422,7 @@ def worst_first(findings: Collection[Finding]) -> list[Finding]:
 
 
 def cause_of(error: Damaged, otherwise: Cause) -> Cause:
-    """``FORGED`` for a record that nobody sealed who may write, else ``otherwise``."""
+    """``FORGED`` for a record without the seal of a permitted writer, else ``otherwise``."""
     return Cause.FORGED if isinstance(error, Forged) else otherwise
 
 

@@ -1,8 +1,8 @@
 """Checks of values that were read from a repository: names, partitions, numbers and references to tables.
 
-A plan or a manifest decides which topics are deleted, created and loaded. So names must be on the allow-list, and each there once: two entries of one name
-would let the second one undo what was checked of the first. Numbers must be within what Kafka itself has: whoever works with one later sends it to a broker
-or counts with it. No table is read for its check.
+A plan or a manifest decides which topics are deleted, created and loaded. So names must be on the allow-list, and each there once: with two entries of one name
+the second would undo the check of the first. Numbers must be within Kafka's own limits: they are sent to a broker later, or counted with. No table is read for
+its check.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def check_settings(settings: Mapping[str, str], *, topic: str, where: str) -> No
 
 
 def check_tables(topics: Iterable[tuple[str, Sequence[TableRef], Sequence[ArchiveFacts]]], *, where: str) -> None:
-    """Raise ``Damaged`` for a hash that is none, a size that nobody would read, and tables that hold more or fewer ranges than the partitions have."""
+    """Raise ``Damaged`` for a malformed hash, a size above what is read, and tables that hold more or fewer ranges than the partitions have."""
     total = 0
     for name, tables, partitions in topics:
         held = sum(table.ranges for table in tables)
@@ -104,7 +104,7 @@ def check_tables(topics: Iterable[tuple[str, Sequence[TableRef], Sequence[Archiv
 
 
 def check_refs(topic: str, tables: Sequence[TableRef], *, where: str) -> None:
-    """Raise ``Damaged`` for tables of one topic with a hash that is none, or a size that nobody would read."""
+    """Raise ``Damaged`` for tables of one topic with a malformed hash, or with a size above what is read."""
     named = len({table.sha256 for table in tables}) == len(tables) and all(_SHA256.fullmatch(table.sha256) for table in tables)
     if not named or not all(0 < table.bytes <= _MOST_BYTES and table.ranges > 0 for table in tables):
         raise _wrong_table(topic, tables, where)

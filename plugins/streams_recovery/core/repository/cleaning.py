@@ -1,7 +1,7 @@
-"""The log cleaner and deletions: for how long what was read of a compacted topic may be gone on from.
+"""The log cleaner and deletions: for how long a copy of a compacted topic may be continued.
 
-A deletion is a record without a value. The cleaner may remove it once ``delete.retention.ms`` has passed. Whoever has what was before, and reads on only later,
-misses it: a restore of both would bring the deleted key back.
+A deletion is a record without a value. The cleaner may remove it once ``delete.retention.ms`` has passed. A copy that reads on only after that time misses the
+deletion: a restore of both parts would bring the deleted key back.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def deletions_gone(settings: Iterable[Mapping[str, str]], *, last: int, now: int
 
 def looked_too_late(settings: Mapping[str, Iterable[Mapping[str, str]]], *, last: int, now: int) -> dict[str, str]:
     """Of these compacted topics those whose deletions may be gone, with the reason, where an archiver had archived all by ``last`` and looks again ``now``."""
-    # Its clock may be a little behind that of whoever looked last.
+    # Its clock may be a little behind that of the archiver before it.
     now = now if now < last - _CLOCKS_MS else max(now, last)
     found = {name: deletions_gone(known, last=last, now=now, after="the last look that had all") for name, known in settings.items()}
     return {name: why for name, why in found.items() if why is not None}

@@ -57,7 +57,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One step of a restore that is done (or, for ``DESTROYING``, about to begin). ``result`` is what it has found out, for whoever resumes after that.
+    """One step of a restore that is done (or, for ``DESTROYING``, about to begin). ``result`` is what the step found out; a resumed run needs it.
     ``scope`` is the same in all entries of a restore.
     """
 
@@ -91,8 +91,8 @@ class Removable:
 
 
 def removable(journals: Iterable[tuple[JournalEntry, ...]], own: Collection[str], existing: Mapping[str, str]) -> Removable:
-    """Topics that may be removed of those in ``existing``, which has their ids by name. A journal is data that somebody else may have written: it only narrows
-    the names in ``own``, down to topics that are still the ones that were created.
+    """Topics that may be removed of those in ``existing``, which has their ids by name. A journal is data that a stranger may have written: it only narrows the
+    names in ``own``, down to topics that still have the id with which they were created.
     """
     written = [created_by(entries) for entries in journals]
     there = sorted(name for name, topic_id in existing.items() if any(topic_id in ids.get(name, ()) for ids in written))

@@ -1,4 +1,4 @@
-"""The names of all objects in a repository, and its location. Nobody else joins paths. docs/format.md draws the tree."""
+"""The names of all objects in a repository, and its location. No other module joins paths. docs/format.md draws the tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ARTIFACT = re.compile(
     rf"({NAME})/(?:{NAME}\.json|progress/{NAME}/[0-9]{{6}}\.json|progress/{NAME}/tasks/[0-9]{{3}}/[0-9]{{12}}/{NAME}\.json)"
 )
 
-# Of the object that a store is asked with whether it creates an object only where there is none. It stays, and is no part of any savepoint.
+# Name of the object that tests whether a store refuses to create an object a second time. It stays, and is no part of any savepoint.
 PROBE = "created-once.txt"
 _PROBE = re.compile(rf"{NAME}/probe/{re.escape(PROBE)}")
 
@@ -239,7 +239,7 @@ class Layout:
         return f"{self.offset_snapshots}{checked_name('snapshot id', snapshot_id)}/"
 
     def table(self, savepoint_id: str, store: str, run: str, partition: int) -> str:
-        """A part of a store's table that somebody asked for. Nothing in the repository needs it."""
+        """A part of a store's table that a person asked for. Nothing in the repository needs it."""
         names = checked_name("savepoint id", savepoint_id), checked_name("store", store), checked_name("run", run)
         return f"{self.application_id}/tables/{'/'.join(names)}/part-{partition:05}.parquet"
 
@@ -283,7 +283,7 @@ class StorageLocation:
     secret. Travels as JSON in a Spark job's arguments.
 
     ``memory`` lives and dies with one Repository object and is for tests. ``endpoint`` None means the cloud's own. ``ca_file`` has the certificates, as PEM,
-    of the authorities that signed the server's; None leaves it to the system's. ``sse`` is how the server is
+    of the authorities that signed the server's; with None the system's own are used. ``sse`` is how the server is
     told to encrypt, None leaves it to the bucket; ``kms_key_id`` None means the account's own key.
     """
 

@@ -39,7 +39,7 @@ class HolderProcess:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRecord:
     """One record. ``acquired`` is the number of the acquisition that a renewal or a release belongs to, its own for an acquisition.
-    ``took_over_from`` names the owner whose lease had run out or whose process was proven dead, or the key of a record that nobody could read, so that a
+    ``took_over_from`` names the owner whose lease had run out or whose process was proven dead, or the key of a record that could not be read, so that a
     takeover is never silent. ``process`` is None for a run of many processes, such as one of Airflow: that one of them is gone proves nothing.
     """
 
@@ -102,14 +102,14 @@ def acquisition(
 
 def is_over(written_at: int | None, readable: LockRecord | None, *, now: int, dead: bool = False) -> bool:
     """True when the newest record cannot be read, and its run counts as dead: it is older than a lease by the store's clock, and so holds nothing, and the
-    newest record that is ``readable`` holds nothing either. So whoever can add a record takes no lock from its owner. ``written_at`` is None for a record
-    that is gone; ``dead`` says that the readable one's process is proven dead.
+    newest record that is ``readable`` holds nothing either. So an unreadable record that was added by a stranger takes no lock from its owner. ``written_at``
+    is None for a record that is gone; ``dead`` says that the readable one's process is proven dead.
     """
     return written_at is not None and written_at + LEASE_SECONDS * 1000 <= now and (dead or holder(readable, now) is None)
 
 
 def renewal(last: LockRecord | None, ticket: LockTicket, *, now: int, lease_ms: int) -> LockRecord:
-    """The record that extends this acquisition. An expired lease that nobody took over may be extended. Raises ``LockLost``."""
+    """The record that extends this acquisition. An expired lease that no other run took over may be extended. Raises ``LockLost``."""
     return replace(_own(last, ticket), kind="renew", at=now, expires_at=now + lease_ms, took_over_from=None)
 
 
@@ -120,7 +120,7 @@ def check_no_other_owner(last: LockRecord | None, ticket: LockTicket, *, now: in
 
 
 def holds(last: LockRecord | None, ticket: LockTicket) -> bool:
-    """True while nobody took the lock of this acquisition and it was not given back. A lease that ran out alone changes nothing."""
+    """True while no other run took the lock of this acquisition and it was not given back. A lease that ran out alone changes nothing."""
     return last is not None and last.acquired == ticket.number and last.owner == ticket.owner and last.kind != "release"
 
 
@@ -132,7 +132,7 @@ def release(last: LockRecord | None, ticket: LockTicket, *, now: int) -> LockRec
 
 
 def ending_unreadable(key: str, *, now: int) -> LockRecord:
-    """The record that gives the lock back for whoever left the one at ``key``, which cannot be read."""
+    """The record that gives the lock back in place of the owner of the record at ``key``, which cannot be read."""
     return LockRecord(
         kind="release",
         owner="unlock",

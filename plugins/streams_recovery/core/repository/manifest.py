@@ -106,8 +106,8 @@ class TopicOfCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAtCut(TopicOfCut):
-    """A topic at the cut. ``in_force`` is what counted on it then, whoever had set it. ``evidence`` says why an internal topic was taken for the application's
-    own, None where only its name did.
+    """A topic at the cut. ``in_force`` are the settings in force on it then, from whatever source. ``evidence`` says why an internal topic was taken for the
+    application's own, None if only for its name.
     """
 
     topic_id: str
@@ -149,10 +149,10 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """The origin of a savepoint: who asked for it, why, and with which versions. ``compacted_from`` and ``merged_from`` are None for one that was taken from a
-    cluster; of one that was compacted first and merged then both are there. ``intended`` are changes of state since the savepoint before that would be damage,
-    had nobody said that they were meant. ``deletions_kept_since`` names compacted topics that are the records of several savepoints, with the moment since
-    which it is assumed that the cleaner has removed no deletion from them: see ``cut.deletions_kept``.
+    """The origin of a savepoint: who asked for it, why, and with which versions. ``compacted_from`` and ``merged_from`` are None for a savepoint that was taken
+    from a cluster; a savepoint that was compacted first and merged then has both. ``intended`` are changes of state since the savepoint before that count as
+    damage unless a person declared them as intended. ``deletions_kept_since`` names compacted topics that are the records of several savepoints, with the
+    moment since which it is assumed that the cleaner has removed no deletion from them: see ``cut.deletions_kept``.
     """
 
     run_id: str

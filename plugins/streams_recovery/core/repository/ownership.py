@@ -70,8 +70,8 @@ class Counterpart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """What a clone is by both logs: ``role`` is ``live`` or ``standby``. ``theirs`` is the entry of the application that it is a clone of with which that
-    one transferred its outputs or took them back, None when they never changed hands.
+    """The role of a clone by both logs, ``live`` or ``standby``. ``theirs`` is the entry with which the original application transferred its outputs or took
+    them back, None if the outputs never changed hands.
     """
 
     role: Role
@@ -82,8 +82,9 @@ _ANSWERS = {Role.LIVE: Role.RETIRED, Role.STANDBY: Role.LIVE}
 
 
 def agreed(own: Iterable[OwnershipEntry], theirs: Iterable[OwnershipEntry], *, application_id: str, of: str) -> Agreed:
-    """What a clone is by its log and that of the application ``of``, oldest entry first. One run writes both when outputs change hands, so an entry counts
-    only when the other log has the answer of the same run, and of one run only the first in each log. Whoever adds to one of the two changes nothing.
+    """The role of a clone by its log and that of the application ``of``, oldest entry first. One run writes both when outputs change hands, so an entry counts
+    only when the other log has the answer of the same run, and of one run only the first in each log. An entry that is added to one of the two logs changes
+    nothing.
     """
     mine, answers = _by_run(own, of), _by_run(theirs, application_id)
     for run, entry in reversed(mine.items()):
@@ -94,7 +95,7 @@ def agreed(own: Iterable[OwnershipEntry], theirs: Iterable[OwnershipEntry], *, a
 
 
 def unanswered(own: Iterable[OwnershipEntry], theirs: Iterable[OwnershipEntry], *, application_id: str, of: str) -> tuple[str, ...]:
-    """Runs that retired the application ``of`` in favour of this clone and have no entry in the clone's own log: whoever adds that one makes the clone live."""
+    """Runs that retired the application ``of`` in favour of this clone and have no entry in the clone's own log: that entry would make the clone live."""
     mine = _by_run(own, of)
     return tuple(run for run, entry in _by_run(theirs, application_id).items() if entry.role is Role.RETIRED and run not in mine)
 
@@ -120,7 +121,7 @@ def _by_run(entries: Iterable[OwnershipEntry], other: str) -> dict[str, Ownershi
 
 
 def moved_since(entry: OwnershipEntry, committed: Mapping[TopicPartition, int]) -> tuple[str, ...]:
-    """Partitions with another offset than in the entry. One without an offset by now has not moved: Kafka deletes offsets of a group that nobody uses."""
+    """Partitions with another offset than in the entry. A partition without an offset by now has not moved: Kafka deletes offsets of an unused group."""
     return tuple(str(tp) for tp, offset in sorted(entry.offsets.items()) if committed.get(tp, offset) != offset)
 
 
@@ -194,7 +195,7 @@ def _refuse_live_clone(last: OwnershipEntry, seen: Counterpart, application_id: 
 
 
 def not_live(application_id: str, other: str, against: tuple[str, ...]) -> Refused:
-    """The error for a clone that the logs call live, which something contradicts: nobody knows as what it is to be started."""
+    """The error for a clone that the logs call live while facts contradict them: it is unknown in which role it is to be started."""
     return Refused(
         f"{application_id} is on record as the one that writes the outputs of {other}, and cannot be started with them: {'; '.join(against)}",
         next_step=f"find out who wrote the log, and {leave_one_writer(application_id)}",

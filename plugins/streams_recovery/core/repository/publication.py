@@ -21,7 +21,7 @@ _LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointFacts(Captured):
-    """Facts of one savepoint that all views of it share; see ``Manifest``. ``records`` and ``files`` are those it needs, whoever stored them.
+    """Facts of one savepoint that all views of it share; see ``Manifest``. ``records`` and ``files`` are those it needs, whichever savepoint stored them.
     ``survives_cluster_loss`` is true when it is enough once the whole cluster is lost.
     """
 

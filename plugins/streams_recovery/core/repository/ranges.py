@@ -1,7 +1,7 @@
 """The ranges of a partition in a manifest: read, or named by the tables that hold them.
 
 A manifest says of each partition what most readers need, so that they need none of its ranges. Ranges that were read are held as columns: a million of them
-in some 200 MB, each made a value only when somebody asks for it. A topic has few tables, and what is written again stays logarithmic.
+in some 200 MB, and each becomes a value only when it is asked for. A topic has few tables, and what is written again stays logarithmic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.segment_file import HASH, CopiedRange, SegmentFile
 
-# What a segment has besides its rows.
+# Bytes of a segment besides its rows.
 _FILE_OVERHEAD_BYTES: Final = 8_192
 FILE, COMPACTED = 1, 2
 NUMBERS: Final = ("start", "end", "first", "last", "rows", "bytes", "payload_bytes", "largest_record", "min_timestamp", "max_timestamp")

@@ -1,4 +1,4 @@
-"""Retention: savepoints that stay, files that nobody needs any more, and versions that have to come back. Decisions only; nothing is removed here.
+"""Retention: savepoints that stay, files that no savepoint needs any more, and versions that have to come back. Decisions only; nothing is removed here.
 
 Deletion by a schedule never begins unless it was announced days before, under the same rules. An undelete brings back older versions of a bucket's objects,
 so that nothing is missing from a repository and nothing was written over.
@@ -25,7 +25,7 @@ _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V"
 # In place of rules: nothing is announced any more.
 WITHDRAWN: Final = "withdrawn"
 _ENTRY_OF_LOG: Final = re.compile(r"/[0-9]{12}\.json\Z")
-# Nobody announces further ahead: a year, and a day for clocks that differ.
+# An announcement is never further ahead: a year, and a day for clocks that differ.
 _MOST_DAYS: Final = 366
 
 
@@ -77,7 +77,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """The end of a pin that nobody has set again. It counts from ``until`` (ms) on; the pin still keeps the savepoint before."""
+    """The end of a pin that was not set again. It counts from ``until`` (ms) on; the pin still keeps the savepoint before."""
 
     savepoint_id: str
     restore_id: str | None
@@ -87,7 +87,7 @@ class Release:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
     """``marks`` in the order in which they were made, at the moment ``now`` (ms). ``at`` of each is when it was stored. A release counts
-    ``notice_ms`` later, so that whoever did not want it has time to pin the savepoint again.
+    ``notice_ms`` later, so that there is time to pin the savepoint again.
     """
 
     marks: tuple[Pin, ...]
@@ -116,8 +116,8 @@ class Pins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The decision on one savepoint. It stays when there is a reason to keep it. ``until`` (ms) is when the release of a pin counts, None when none waits for
-    that. ``survives_cluster_loss`` decides nothing; it is for whoever reads the list.
+    """The decision on one savepoint. It stays when there is a reason to keep it. ``until`` (ms) is when the release of a pin counts, None if no release waits.
+    ``survives_cluster_loss`` decides nothing; it is for readers of the list.
     """
 
     savepoint_id: str
@@ -175,10 +175,10 @@ def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Pins) ->
     """One decision for every savepoint, newest first, at the moment of ``pins``.
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
-    stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it. One that a whole one was
-    made from meets no rule: the two are one moment, and the other one stands for it. It stays for a day: a restore or a drill that began with it may be
-    under way. One of a moment that has not come meets no rule and stays: a clock was wrong, or somebody has made it up to push others out. Savepoints with
-    state and minimal ones are judged apart: one without state never takes the place of one that has it.
+    stay while there is no exact one at all. A savepoint that is not whole meets no rule either, and stays until a person has looked at it. A savepoint from
+    which another whole one was made meets no rule: both are of one moment, and the newer one replaces it. It stays for a day: a restore or a drill that began
+    with it may be under way. A savepoint of a moment in the future meets no rule and stays: a clock was wrong, or the savepoint was forged to push others out.
+    Savepoints with state and minimal ones are judged apart: one without state never takes the place of one that has it.
     """
     apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
     decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, pins)]
@@ -247,8 +247,8 @@ def _add_other_reasons(
 
 
 def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) -> dict[str, int]:
-    """Moments at which the last release of a pin counts, for each savepoint that has one. Told whatever else keeps it: that may end later, and then nobody is
-    told.
+    """Moments at which the last release of a pin counts, for each savepoint that has one. The release is told even if another reason keeps the savepoint: when
+    that reason ends later, no message is sent.
     """
     until: dict[str, int] = {}
     for release in releases:
@@ -297,7 +297,7 @@ def removable(unnamed: Iterable[StoredFile], *, now: int, grace_ms: int) -> list
 
 
 def old_work(files: Iterable[StoredFile], run_of: Callable[[str], str | None], *, now: int, age_ms: int) -> list[RunWork]:
-    """The artifacts of runs that have left none since ``age_ms``. ``run_of`` says whose a file is; those of nobody are passed over."""
+    """The artifacts of runs that have left none since ``age_ms``. ``run_of`` gives the run of a file; files without a run are passed over."""
     runs: dict[str, list[StoredFile]] = {}
     for file in files:
         if (run := run_of(file.key)) is not None:
@@ -363,7 +363,7 @@ def rules_of(rules: KeepRules, *, grace_days: int, safety_days: int, work_days: 
 
 def outlook(policy: DeletionPolicy, newest: Announcement | None, *, stored_at: int, now: int) -> DeletionOutlook:
     """The outlook by the policy and the newest announcement, which was stored at ``stored_at`` (ms). The days of notice count from then at the earliest,
-    whatever the announcement says: whoever can write to the repository can write one.
+    whatever the announcement says: any writer of the repository can write an announcement.
     """
     announced = None
     if newest is not None and newest.rules == policy.rules:
@@ -438,8 +438,8 @@ class Undelete:
 
 
 def left_alone(layout: Layout) -> tuple[str, ...]:
-    """Prefixes of objects that do not come back. Locks, holds, held applications and run artifacts say who is at work now: an old lock is nobody's. Of the
-    status, of what people were told and of inspections this software itself deletes all but the newest.
+    """Prefixes of objects that do not come back. Locks, holds, held applications and run artifacts say which runs work now: an old lock has no owner. This
+    software itself deletes all but the newest of statuses, alerts and inspections.
     """
     at_work = (layout.locks, layout.archiving.locks, layout.holds, layout.quiesce_records, layout.artifacts)
     return (*at_work, layout.status, layout.alerts, layout.inspections, layout.outputs_compared)
@@ -469,7 +469,7 @@ def began_anew(versions: Iterable[ObjectVersion], same: Callable[[ObjectVersion,
     """
     entries = [one for one in versions if _ENTRY_OF_LOG.search(one.key)]
     removed = {one.key for one in entries if one.deleted}
-    # The newest comes first, so the one that was written first stays.
+    # The newest comes first, so the version that was written first stays.
     first = {one.key: one for one in entries if not one.deleted}
     again = (one for one in entries if one.latest and not one.deleted and one.key in removed)
     return frozenset(one.key.rpartition("/")[0] for one in again if not same(one, first[one.key]))

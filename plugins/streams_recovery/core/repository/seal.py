@@ -31,7 +31,7 @@ SEALED: Final = "Sealed: only records are used that whoever may write here has s
 NOT_SEALED: Final = "Not sealed: whoever can create objects in the repository can forge savepoints and records."
 # What to do about it.
 SEAL_IT: Final = seal_records().text
-# Of the records that are forged so many are named: somebody who can create objects can create any number.
+# So many forged records are named: a stranger who can create objects can create any number.
 MOST_FORGED: Final = 50
 
 _DOMAIN: Final = b"streams-recovery seal 1"
@@ -89,7 +89,7 @@ class Standing(enum.StrEnum):
 
 _WEIGHTS: Final = {
     Standing.SEALED: Weight.PERMITS,
-    # It may be older than the seals, or of whoever had the key before it was stolen. What it keeps stays, and what it holds up waits for a person.
+    # The record may be older than the seals, or of the owner of a key that was stolen later. What it keeps stays, and what it holds up waits for a person.
     Standing.UNSEALED: Weight.RESTRICTS,
     Standing.WITHDRAWN: Weight.RESTRICTS,
     Standing.STRANGE: Weight.NOTHING,

@@ -67,7 +67,9 @@ def left_by(entry: SiteEntry | None, to: str, *, application_id: str) -> str:
 
 
 def check_left(seen: SeenSite, lost: str) -> bool:
-    """True when the site is left on a person's word. Raises ``Refused`` when it cannot be asked and nobody gave that word, and for the word on another site."""
+    """True when the site is left on a person's word. Raises ``Refused`` when the site cannot be asked and no person gave that word, and for the word on another
+    site.
+    """
     if lost not in ("", seen.site):
         raise Refused(
             f"{lost!r} is typed as the site that cannot be reached, and the application leaves {seen.site}",

@@ -1,7 +1,7 @@
 """The plan of a restore: everything it will create, delete, set and wipe, as a value that is shown before anything happens.
 
-The hash identifies what will be *done*. What merely was observed (offsets before, which instances run) may move while a person reads the plan; it is shown
-but does not count. Every stored plan must pass ``check_plan``, whoever has written it.
+The hash identifies what will be *done*. Observed facts (offsets before, running instances) may change while a person reads the plan; they are shown but do not
+count. Every stored plan must pass ``check_plan``.
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ class PointInTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFacts:
     """What a restore brings back: the state of an application from one savepoint, its own or that of ``source_application_id``. Without a ``savepoint_id``
-    nothing is loaded, and the application builds its state again from the input. ``point`` is the moment that it is brought to, None for that of the
-    savepoint. ``single`` are topics that are brought back alone, None where the state is. ``move`` says from which site to which the application goes, None
-    where it stays. ``upgrade`` says which version goes on with the state that is there, None unless one does: then nothing is loaded or built again.
+    nothing is loaded, and the application builds its state again from the input. ``point`` is the moment that it is brought to, None for that of the savepoint.
+    ``single`` are topics that are brought back alone, None if the state is brought back. ``move`` says from which site to which the application goes, None if
+    it stays. ``upgrade`` says which version goes on with the state that is there, None unless one does: then nothing is loaded or built again.
     """
 
     application_id: str
@@ -182,12 +182,12 @@ class RestoreFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan(RestoreFacts):
     """A whole restore. ``strategy`` says how the inputs' offsets were chosen, as it was asked for; unless ``offsets_agree``, the restored state ends
-    elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are loaded before state is built from them, None where all of them
-    are there. ``in_place`` is None unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are
-    another one's: they stay as they are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own.
-    ``offsets_kept`` are inputs whose committed offsets nobody touches, whatever they are by then. A plan of ``single`` topics has no internal topic. Topics
-    of a ``move`` are those of the other site. ``deploy`` is the command that is run before the start, empty where none is configured. ``archived`` is None
-    unless inputs go on behind the savepoint, with what an archiver has copied, and ``state`` unless the state does.
+    elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are loaded before state is built from them, None if all of them are
+    there. ``in_place`` is None unless its inputs are cut in the topics themselves. ``claimed`` topics could be the application's by their names but belong to
+    another application: they stay as they are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own.
+    ``offsets_kept`` are inputs whose committed offsets the restore does not touch, whatever they are by then. A plan of ``single`` topics has no internal
+    topic. Topics of a ``move`` are those of the other site. ``deploy`` is the command that is run before the start, empty where none is configured.
+    ``archived`` is None unless inputs go on behind the savepoint, with what an archiver has copied, and ``state`` unless the state does.
     """
 
     safety: SafetyPolicy
@@ -297,7 +297,7 @@ class RestorePlan(RestoreFacts):
 
 
 def require_agreement(plan: RestorePlan, safeguards: Safeguards) -> None:
-    """Raise ``Refused`` when the plan's offsets disagree with its state and nobody has typed that this is meant."""
+    """Raise ``Refused`` when the plan's offsets disagree with its state and no person has typed that this is intended."""
     if not plan.offsets_agree and safeguards.confirm != plan.application_id:
         raise Refused(
             f"offsets set by {plan.strategy!r} disagree with the state: {'; '.join(plan.warnings)}",

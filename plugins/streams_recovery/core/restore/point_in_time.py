@@ -66,7 +66,8 @@ def written_by(moment: int, seen: Iterable[Seen]) -> int:
     """The offset below which all records of a log had been written by the moment, as its savepoints prove it. 0 if none does.
 
     A savepoint that was captured later, and ended earlier, proves the opposite. So a capture that is dated too early cannot move the offset past it. Nor can a
-    committed offset that lies behind the end of its log, as after a log was cut back or somebody has set it: nobody has read what came there later.
+    committed offset that lies behind the end of its log, as after a log was cut back or the offset was set by hand: the application has not read the records
+    that came there later.
     """
     known = tuple(seen)
     read = (one for one in known if one.committed is not None and one.committed <= one.end)
@@ -360,8 +361,8 @@ class MovedOffset:
 class InPlace:
     """The changes of the inputs. ``ends`` are those of all inputs, proven unchanged for ``still_seconds`` and archived
     up to there. ``later`` topics are created again without these records, and offsets of ``groups`` are translated. ``begin_anew`` are the topics of share
-    groups whose position goes with the topic: they read these again from where ``share.auto.offset.reset`` says. ``unseen`` are live groups of which
-    nobody can tell what they read, and that were named.
+    groups whose position goes with the topic: they read these again from where ``share.auto.offset.reset`` says. ``unseen`` are live groups that were named and
+    whose topics are unknown.
     """
 
     still_seconds: float
@@ -374,7 +375,7 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherGroup:
-    """Knowledge of another group and of the inputs that are cut: those that it ``reads`` now, None where nobody can tell; the partitions on which
+    """Knowledge of another group and of the inputs that are cut: those that it ``reads`` now, None if unknown; the partitions on which
     it has ``committed`` offsets; and the inputs in which the cluster keeps its position as a share group. ``members`` are the first of those that live,
     and ``named`` says that the request names it.
     """
@@ -393,7 +394,7 @@ class OtherGroup:
 
     @property
     def unnamed(self) -> frozenset[str]:
-        """The inputs for which somebody has to name it, so that it is known to whom this happens."""
+        """The inputs for which the request has to name the group, so that a person has seen that it is affected."""
         return frozenset() if self.named else self.shares.union(tp.topic for tp in self.committed)
 
     @property

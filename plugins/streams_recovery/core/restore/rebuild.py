@@ -2,7 +2,7 @@
 kept still have the records that the state was made of, and which topics of a savepoint are created from it. Pure: uses names, ids, present logs and offsets.
 
 A rebuild has no restored state that the offsets could match. Metadata is never set, because stream time begins again with the state. Inputs that are left out
-keep offset and metadata: nobody touches them.
+keep offset and metadata.
 """
 
 from __future__ import annotations

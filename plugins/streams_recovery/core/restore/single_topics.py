@@ -49,7 +49,7 @@ class HowKnown(enum.StrEnum):
 class OtherReader:
     """Knowledge of another group and a partition that is brought back. ``before`` is its committed offset: what the cluster still has of it, or, with
     ``saved``, what was kept with the savepoint. ``there`` is where the same record is afterwards, None if the archive does not tell. Both are None of a live
-    group that reads the topic and has committed nothing. Nobody moves it.
+    group that reads the topic and has committed nothing. A restore does not move the group.
     """
 
     group: str
@@ -142,7 +142,7 @@ def _name_problems(manifest: Manifest, wanted: WantedTopics, taken: Collection[s
 
 
 def copy_config(config: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a copy. Nobody takes care of it later, so nothing in it expires or is compacted until its owner says so."""
+    """The settings of a copy. No application looks after a copy, so nothing in it expires or is compacted until its owner says so."""
     kept = {key: value for key, value in config.items() if key not in _EXPIRY}
     times = {
         "message.timestamp.type": "CreateTime",
@@ -163,10 +163,10 @@ class StateNow:
 
 
 def moved_since(manifest: Manifest, now: StateNow, restored: Collection[str]) -> tuple[str, ...]:
-    """Signs that an application has processed something since an exact savepoint, or that nobody can tell; empty if it has processed nothing. ``restored``
+    """Signs that an application has processed something since an exact savepoint, or that this is unknown; empty if it has processed nothing. ``restored``
     topics do not count: they are what was lost.
 
-    Whatever is processed and matters leaves something behind: state in a changelog, a record in a repartition topic or an output, an offset on another input.
+    Processing that matters leaves a trace: state in a changelog, a record in a repartition topic or an output, an offset on another input.
     """
     if manifest.consistency is not Consistency.EXACT:
         return (f"savepoint {manifest.savepoint_id} is {manifest.consistency}",)
@@ -211,7 +211,7 @@ class ReadPosition:
 
 
 def read_position(image: PartitionImage, known: KnownReads, auto_offset_reset: str, wanted: ReadOn) -> ReadPosition | None:
-    """The position in a partition whose archive is ``image``, at most the end of that. None if nothing proves it and nobody has chosen."""
+    """The position in a partition whose archive is ``image``, at most the end of that. None if nothing proves it and the request does not choose it."""
     said = known.newest.committed
     metadata = "" if said is None else said.metadata
     if known.committed is not None:
@@ -253,7 +253,9 @@ def offset_in_copy(
 
 
 def refuse_unproven(spans: Mapping[TopicPartition, tuple[int, int]], why: Sequence[str]) -> None:
-    """Raise ``Refused`` for partitions of which nobody can tell how far the application has read them: from, and up to. ``why`` the state does not tell."""
+    """Raise ``Refused`` for partitions where it is unknown how far the application has read: from and up to each of ``spans``. ``why`` are the reasons why the
+    state does not tell.
+    """
     if spans:
         listed = ", ".join(f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in list(spans.items())[:_NAMED])
         raise Refused(

@@ -32,10 +32,10 @@ _KEPT: Final = {
 }
 # A line of the plan: what is said before the names of topics and behind them.
 _Said = tuple[str, str]
-# What a batch has besides its record, and what compression may add.
+# Bytes of a batch besides its record, and what compression may add.
 _BATCH_BYTES: Final = 1_024
 _MOST: Final = 2**31 - 1
-# What Kafka takes where nobody has said otherwise.
+# Kafka's default.
 _LARGEST_BY_DEFAULT: Final = 1_048_588
 
 
@@ -219,7 +219,7 @@ def _rooms(topic: TopicImage, target: TargetSettings) -> tuple[Override, ...]:
     if limit is None:
         if there is None and _LARGEST not in topic.config:
             return ()
-        # Of brokers that nobody may ask: no less than Kafka's own.
+        # For brokers that may not be asked: no less than Kafka's own.
         least = max(least, _LARGEST_BY_DEFAULT)
     return tuple(
         Override(_LARGEST, str(size)) for size in dict.fromkeys((max(least, before), least)) if limit is None or _whole(limit) < size
@@ -227,7 +227,7 @@ def _rooms(topic: TopicImage, target: TargetSettings) -> tuple[Override, ...]:
 
 
 def _here(name: str, target: TargetSettings) -> str:
-    """What the target has of a setting, as a part of a sentence."""
+    """The target's default of a setting, as a part of a sentence."""
     return f"the brokers here have {target.defaults[name]}" if name in target.defaults else "what the brokers here have is not known"
 
 
@@ -249,8 +249,8 @@ def _whole(value: str) -> int:
 
 
 class _Needed(NamedTuple):
-    """What is asked of the target where it does not take a setting: what it has by default must be ``enough`` for the value that counted, None where that is
-    not known. ``without`` says what would happen else.
+    """The demand on a target that does not take a setting: its default must be ``enough`` for the value in force before, None if that is not known. ``without``
+    says what would happen else.
     """
 
     enough: Callable[[str, str | None], bool]

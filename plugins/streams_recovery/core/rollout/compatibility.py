@@ -113,7 +113,7 @@ class Compatibility:
 
     @property
     def verdict(self) -> CompatibilityVerdict:
-        """The worst that nobody has accepted."""
+        """The worst verdict that no person has accepted."""
         return max(
             (found.verdict for found in self.findings if not found.accepted),
             key=lambda one: one.rank,

@@ -241,7 +241,7 @@ def further(pair: Pair) -> tuple[str, ...]:
 
 
 def unwritten(pair: Pair) -> tuple[str, ...]:
-    """Outputs of the old application that the clone has none for, as one sentence: after a cut-over nobody writes them, and nothing compares them."""
+    """Outputs of the old application without one of the clone, as one sentence: after a cut-over no application writes them, and nothing compares them."""
     names = sorted(set(pair.old.outputs) - set(pair.outputs.values()))
     return (f"outputs of {pair.old.application_id} that {pair.clone.application_id} does not write: {', '.join(names)}",) if names else ()
 

@@ -1,8 +1,7 @@
 """The text of ``Topology#describe()`` as values: which topics a version of an application reads and writes, and which stores are where. Pure.
 
 It is the same in Kafka Streams 3.7.2, 3.9.1, 4.0.1, 4.3.1 and 4.4.0 (``TopologyDescription#toString``). It has no changelogs, no numbers of partitions
-and no kinds of stores, and its repartition topics stand there without the application id. Whoever wrote the text is not believed: its size, lines and names
-are bounded.
+and no kinds of stores, and its repartition topics stand there without the application id. The text is not trusted: its size, lines and names are bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SUBTOPOLOGY: Final = re.compile(r"Sub-topology: (\d{1,9})( for global store \(w
 # Names of processors may have anything in them, brackets too: what is in the last pair belongs to the node.
 _NODE: Final = re.compile(r"(Source|Processor|Sink): (.+) \((topics|stores|topic|extractor class): (.*)\)")
 _GENERATED: Final = re.compile(r"(.*-STATE-STORE-|(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z][A-Z-]*-)(\d{10})(.*)")
-# Of a pattern what is read here: plain characters, sets of them, choices between plain words, and a few places where anything may stand.
+# Parts of a pattern that are read here: plain characters, sets of them, choices between plain words, and a few places where anything may stand.
 _PLAIN: Final = r"[A-Za-z0-9_-]|\\\.|\."
 _ANYTHING: Final = re.compile(r"(?:\.|\[[A-Za-z0-9_-]+\])[*+]")
 _READABLE: Final = re.compile(rf"\^?(?:{_PLAIN}|\[[A-Za-z0-9_-]+\][*+]?|\.[*+]|\((?:{_PLAIN})+(?:\|(?:{_PLAIN})+)*\))+\$?")

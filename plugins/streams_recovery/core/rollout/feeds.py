@@ -83,7 +83,7 @@ class Feed:
     """What comes to a processor: of the topics that its subtopology reads it gets those in ``read``, from ``plain`` inputs, and through repartition topics,
     without their numbers, with what stands in front of each. ``twins`` are other topics that have the same records as one of them. ``sides`` are those of
     joins on the way. ``named`` are processors on the way behind the last topic that a person named, ``elsewhere`` those of the version that are nowhere on it.
-    ``kind`` is what Kafka Streams calls such a processor, None where a person named it and nothing tells what it is. ``unread`` are
+    ``kind`` is Kafka Streams' name for such a processor, None if a person named it and its kind is unknown. ``unread`` are
     patterns that are too much to read, ``unmatched`` those that match no known topic.
     """
 
@@ -140,7 +140,7 @@ class Feed:
 @dataclass(frozen=True, kw_only=True)
 class FeedGraph:
     """A version's nodes, connected through the repartition topics ``between`` its subtopologies too. ``matching`` tells which known topics a pattern matches,
-    None where it cannot be told. ``equal`` has one value for equal sets of inputs, of both versions.
+    None if that cannot be told. ``equal`` has one value for equal sets of inputs, of both versions.
     """
 
     topology: DescribedTopology
@@ -205,7 +205,7 @@ class FeedGraph:
 
     @cached_property
     def _kinds(self) -> dict[str, str | None]:
-        """What Kafka Streams calls each processor, without a number, also where its operator has a name. None where that cannot be told."""
+        """Kafka Streams' name for each kind of processor, without a number, also if its operator has a name. None if the kind cannot be told."""
         return {node.name: self._kind(node.name) for node in self._nodes.values() if node.kind is NodeKind.PROCESSOR}
 
     def _kind(self, name: str) -> str | None:

@@ -38,8 +38,8 @@ def compare(
     *,
     before: DescribedTopology | None = None,
 ) -> Compatibility:
-    """The fate of a savepoint's content under the new version. ``stores`` are those of the configuration of the new version, ``before`` the description of
-    the version that the savepoint is of, None where nobody has it.
+    """The compatibility of a savepoint's content with the new version. ``stores`` are those of the configuration of the new version, ``before`` the description
+    of the savepoint's own version, None if it was not given.
     """
     texts = [new] if before is None else [new, before]
     named = {f"{application_id}-{name}" for one in texts for name in (*one.read, *(f"{store}-changelog" for store in one.homes))}
@@ -364,7 +364,7 @@ class _Comparison:
     # -- partitions
 
     def _tasks(self, home: Subtopology) -> int | None:
-        """Tasks of a subtopology, None where that depends on what is not known."""
+        """Tasks of a subtopology, None if the number depends on a topic that is not known."""
         known = [self._topic(topic) for topic in home.read]
         if home.has_pattern or not known or any(one is None for one in known):
             return None

@@ -128,7 +128,7 @@ class VersionChange:
 
     @property
     def left_inputs(self) -> frozenset[str]:
-        """The inputs that the new version reads no more: what comes there is not its work, and nobody waits for it."""
+        """The inputs that the new version reads no more: records that come there are not its work, and the upgrade does not wait for them."""
         return frozenset(one.subject for one in self.findings if one.kind is TopologyDifference.INPUT_GONE)
 
     @property
@@ -273,7 +273,9 @@ class Watched:
         return replace(found, failure=self.failure or _failure(found, look, watch))
 
     def unanswered(self, at: float, why: str, watch: Watch) -> Watched:
-        """With a look ``at`` seconds after the first one at which nobody could be asked: that says nothing of the version, and may not last."""
+        """The watch after a look at which no instance could be asked, ``at`` seconds after the first. Such a look says nothing of the version, and may not
+        last.
+        """
         waited = at - self.free_at
         failure = f"nobody could be asked for {waited:.0f} s: {why}" if waited >= watch.patience else None
         return replace(self, seconds=at, failure=self.failure or failure)

@@ -34,9 +34,9 @@ class SandboxEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillEntry(SandboxEntry):
     """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again. ``loss_seconds``
-    is what a loss of the cluster at that moment would have cost, measured: the age of the newest moment up to which the drill brought input back; None where
-    the inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the
-    drill failed before it was known. It was at the cluster of ``site``.
+    is what a loss of the cluster at that moment would have cost, measured: the age of the newest moment up to which the drill brought input back; None if the
+    inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the drill
+    failed before it was known. It was at the cluster of ``site``.
     """
 
     began_at: int

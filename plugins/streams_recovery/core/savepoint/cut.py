@@ -147,8 +147,8 @@ class CutEvidence:
 
 
 def past_end(committed: Committed, ends: Offsets) -> tuple[TopicPartition, ...]:
-    """The partitions whose committed offset lies behind the end that was read after it, as when the log was cut back while nobody read on. The state has
-    records that the log lost, and the offset would skip what comes in their place.
+    """The partitions whose committed offset lies behind the end that was read after it, as when the log was cut back while the application did not read on. The
+    state has records that the log lost, and the offset would skip what comes in their place.
     """
     return tuple(sorted(tp for tp, known in committed.items() if known is not None and tp in ends and known.offset > ends[tp]))
 
@@ -326,9 +326,10 @@ class QuiesceRecord:
 
 
 def why_not_brought_back(stopped_here: Mapping[str, bool | None], *, age_ms: int, between_runs: bool) -> str | None:
-    """The reason an application is not started again although a record says that a dead run has stopped it, None when it may be. ``stopped_here`` has, of the
-    instances in the record that are gone, whether this software asked them to end. A record is data, so this is what counts; where nobody keeps it, a record
-    is believed for a day. ``between_runs``: the application is down between two of its own runs, and no savepoint stops what is down.
+    """The reason an application is not started again although a record says that a dead run has stopped it, None when it may be. ``stopped_here`` tells of each
+    instance of the record that is gone whether this software asked it to end, None if the port does not know. A record is data, so these answers decide;
+    without any answer a record is believed for a day. ``between_runs``: the application is down between two of its own runs, and no savepoint stops what is
+    down.
     """
     if between_runs and stopped_here:
         return "it is down between two of its runs"

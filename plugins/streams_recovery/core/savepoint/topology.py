@@ -177,12 +177,12 @@ class Attribution:
 def attributed(topic: str, known: AttributionFacts) -> Attribution | None:
     """The owner of the topic, None if its name is not that of an internal topic of the application.
 
-    What configurations say and what the group has committed decides; where two configurations contradict each other, or the group has committed and the
-    other one is configured and has a group, it is nobody's. A topic whose name
-    another application's id begins too is that one's; but where the repository has evidence and the other one is known only by its group, it is
-    nobody's. A plain consumer group has no internal topics, so its name says nothing. Where a name does not begin with the id, as those of Faust's repartition
-    topics, it says nothing either: without any evidence the topic is no business of the application, unless its group reads there or the name has an
-    input in it. Then it may be the application's, which has not committed there yet.
+    What configurations say and what the group has committed decides; where two configurations contradict each other, or the group has committed and the other
+    application is configured and has a group, the topic has no owner. A topic whose name also begins with the id of another application is that application's;
+    but if the repository has evidence and the other application is known only by its group, the topic has no owner. A plain consumer group has no internal
+    topics, so its name says nothing. Where a name does not begin with the id, as those of Faust's repartition topics, it says nothing either: without any
+    evidence the topic is no business of the application, unless its group reads there or the name has an input in it. Then it may be the application's, which
+    has not committed there yet.
     """
     role = known.kind.dialect.role(topic, known.application_id)
     if role is None:
@@ -208,7 +208,7 @@ def _ours(topic: str, role: TopicRole, known: AttributionFacts) -> Evidence | No
     found = {
         # The strongest first: the first that holds is the one that is recorded.
         Evidence.STORE: role is TopicRole.CHANGELOG and store_name(topic, known.application_id) in known.stores,
-        # Only the application that owns a repartition topic commits on it. Two of Faust with the same code have the same one, and it is nobody's.
+        # Only the application that owns a repartition topic commits on it. Two Faust applications with the same code have the same topic, and it has no owner.
         Evidence.COMMITTED: topic not in known.shared
         and any(name in known.committed for name in ((topic,) if role is TopicRole.REPARTITION else dialect.read_beside(topic))),
         Evidence.NAMED: topic in known.owned,

@@ -44,8 +44,8 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
 
 
 def inputs_changed(topics: Iterable[TopicAtCut], last: Manifest | None, partitions: Mapping[str, int]) -> Iterable[str]:
-    """Inputs that the savepoint before did not have, and those that are inputs no more: with patterns nobody has to have changed a configuration. Of those
-    that have other numbers of ``partitions`` now, what that means for older savepoints.
+    """Inputs that the savepoint before did not have, and topics that are inputs no more: with patterns this happens without a change of the configuration. For
+    inputs with another number of ``partitions`` now, the meaning of that for older savepoints.
     """
     if last is None:
         return

@@ -299,7 +299,7 @@ def shown_bytes(data: bytes | None) -> str | None:
 
 
 def as_text(data: bytes | None) -> str | None:
-    """Bytes as text, None where they are none that can be shown."""
+    """Bytes as text, None if they cannot be shown as text."""
     if data is None:
         return None
     try:

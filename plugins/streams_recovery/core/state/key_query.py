@@ -55,7 +55,7 @@ class KeyQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyWindow:
-    """One window or session of a key. ``end`` (ms) is None where the store does not tell."""
+    """One window or session of a key. ``end`` (ms) is None if the store does not tell."""
 
     start: int
     end: int | None
@@ -64,7 +64,7 @@ class KeyWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAnswer:
-    """An answer of ``instance`` about a key. ``windows`` are None where the store has none; ``more`` says that there are more of them."""
+    """An answer of ``instance`` about a key. ``windows`` are None for a store without windows; ``more`` says that the store has more of them."""
 
     instance: str
     found: bool
@@ -156,8 +156,8 @@ def _is_time(value: object) -> TypeGuard[int]:
 
 
 def same_value(form: ValueFormat, cell: Cell, answer: object) -> bool | None:
-    """True if an application's answer is the value of a cell in this format. None where that cannot be told: bytes, and Avro, which an application may show
-    in its own way.
+    """True if an application's answer is the value of a cell in this format. None if the formats cannot be compared: bytes, and Avro, which an application may
+    show in its own way.
     """
     if form.format in (Format.LONG, Format.INTEGER):
         return type(answer) is int and answer == cell
@@ -186,7 +186,7 @@ def key_text(form: ValueFormat, key: bytes) -> str | None:
 
 
 def as_answered(form: ValueFormat, data: bytes | None, answer: KeyAnswer) -> bool | None:
-    """True if an answer is what a changelog has for a key; None as the value of it means that it is deleted. None where that cannot be told, also for bytes
+    """True if an answer equals the ``data`` that a changelog has for a key, None for a deleted key. The result is None if that cannot be told, also for bytes
     that do not have the format.
     """
     if data is None or not answer.found:
@@ -211,8 +211,8 @@ class SavedValue:
 
 
 def agrees(kind: StoreKind, form: ValueFormat, saved: Sequence[SavedValue], live: KeyAnswer) -> bool | None:
-    """True if a running application has for a key what a savepoint has. None where that cannot be told: see ``same_value``. A window that was left out of an
-    answer cannot be told of either.
+    """True if a running application has the same value for a key as a savepoint. None if that cannot be told: see ``same_value``, or if the answer leaves out
+    windows.
     """
     there = {(one.start, one.end): one.value for one in saved if one.value is not None}
     if len(there) < sum(one.value is not None for one in saved) or live.more:

@@ -30,9 +30,9 @@ class News(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One cause that lasts. ``source`` is who found it: only the same one may end it. ``finding`` is as it was found last, at ``seen_at`` (ms).
-    ``news`` is what nobody has told yet, None when all is told, and ``claimed_by`` the run that is telling it since ``claimed_at``. ``delivered_at`` and
-    ``delivered_severity`` are of the last time that people heard of it, None when they have not.
+    """One cause that lasts. ``source`` is the part of this software that found it: only that part may end it. ``finding`` is as it was found last, at
+    ``seen_at`` (ms). ``news`` was not sent yet, None when all was sent, and ``claimed_by`` is the run that is sending it since ``claimed_at``. ``delivered_at``
+    and ``delivered_severity`` are of the last time that people heard of it, None when they have not.
     """
 
     source: str
@@ -120,7 +120,7 @@ def folded(before: Sequence[Alert], findings: Iterable[StatusFinding], *, source
 
 
 def claimed(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
-    """All alerts, with the news that nobody is telling claimed by ``run``."""
+    """All alerts; ``run`` claims the news that no other run is sending."""
     return tuple(
         replace(alert, claimed_by=run, claimed_at=now) if alert.news is not None and not alert.claimed(now) else alert for alert in alerts
     )

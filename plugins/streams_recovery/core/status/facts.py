@@ -3,7 +3,7 @@
 Moments are milliseconds, lengths of time seconds. Growth is a share a day: 0.5 is half as much again. The rules are in ``rules``; docs/alerts.md tells
 people of their findings.
 
-No fact has a default: a new one does not pass the type checker until it is gathered, and a rule about a fact that nobody gathers would find nothing.
+No fact has a default: a new fact does not pass the type checker until it is gathered, and a rule about a fact that is not gathered would find nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from streams_recovery.core.written import Duration, NumberBounds
 BROKER: Final = "broker "
 HOUR: Final = 3_600.0
 DAY: Final = 86_400.0
-# Of a shorter time nobody can tell a trend from an hour of much work.
+# In a shorter time a trend looks like an hour of much work.
 _LEAST: Final = 6 * HOUR
 _WINDOW: Final = 2 * DAY
 _LEAST_POINTS: Final = 3
@@ -185,7 +185,7 @@ class RepositoryFacts(RepositoryOutline):
 class InputState:
     """One input topic. ``needed_since`` is the time of the first record that the application, or a restore of the newest exact savepoint, needs and that
     neither a savepoint nor the archive has, None when there is none or nothing is known of it; ``retention_seconds`` None when it deletes nothing by time.
-    ``lost`` records are gone although the newest exact savepoint needs them or nobody has archived them; ``unread`` ones are gone although the application has
+    ``lost`` records are gone although the newest exact savepoint needs them or no archive has them; ``unread`` records are gone although the application has
     not read them. ``since_savepoint`` is how far the application would be behind with that savepoint.
     """
 
@@ -243,7 +243,7 @@ class InstanceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedules:
-    """Seconds between two runs at most, None where there is no schedule. ``runs`` are those of an application that is down in between."""
+    """Seconds between two runs at most, None without a schedule. ``runs`` are those of an application that is down in between."""
 
     savepoints: float | None
     checks: float | None
@@ -313,9 +313,9 @@ class MonitorLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(MonitorLimits):
-    """The limits, and what was promised: ``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None where there is none. Without the first one
-    ``late_after`` counts, which follows from the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings are.
-    docs/configuration.md explains the others.
+    """The limits, and what was promised: ``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None without one. If there is no ``newest_age``,
+    ``late_after`` counts, which follows from the schedule of savepoints; it is None if savepoints are taken by hand. ``docs`` is where the pages on findings
+    are. docs/configuration.md explains the others.
     """
 
     newest_age: float | None
@@ -327,8 +327,8 @@ class Limits(MonitorLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule, with the ``kinds`` of findings that it makes, and the ``parts`` that must have been seen for it. While one of them is not, its findings of the
-    last look stay: nobody knows that they are over. ``stays`` says the same of a single finding, whose subject was not seen though the part was.
+    """A rule, with the ``kinds`` of findings that it makes, and the ``parts`` that must have been seen for it. While a part is unseen, the rule's findings of
+    the last look stay: it is unknown whether they are over. ``stays`` says the same of a single finding, whose subject was not seen though the part was.
     """
 
     kinds: tuple[str, ...]

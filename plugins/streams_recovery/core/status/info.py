@@ -41,10 +41,10 @@ class InfoSource(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationInfo(Glance):
     """One application. ``looked_at`` is when it was looked at, in milliseconds. ``age_seconds`` is the age now of the newest savepoint that brings state back
-    exactly, None without one; ``objective_met`` is None where nothing was promised and nothing is scheduled. ``problems`` are parts that could not be looked
+    exactly, None without one; ``objective_met`` is None if nothing is promised and nothing scheduled. ``problems`` are parts that could not be looked
     at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals. ``sites`` are as they are on
-    record now, with what the monitor last saw of them. ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the
-    ``archive`` as it is now, None where nothing was ever archived.
+    record now, with what the monitor last saw of them. ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the ``archive``
+    as it is now, None if nothing was ever archived.
     """
 
     source: InfoSource
@@ -66,9 +66,9 @@ class ApplicationInfo(Glance):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentFacts:
-    """Facts of the moment ``now`` (ms), whoever has looked at the rest. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or
-    by the schedule, and ``loss`` how old the recovery point may be. ``sealed`` is true if the reader checks whose each record is: what a status says of that
-    itself would be anybody's word. ``unsaved_outputs`` are those whose records savepoints do not have, by the configuration.
+    """Facts of the moment ``now`` (ms), when an info is made of older facts. ``objective`` is how old the newest exact savepoint may be, in seconds, by a
+    promise or by the schedule, and ``loss`` how old the recovery point may be. ``sealed`` is true if the reader checks the seal of each record: the word of a
+    status on its own seals proves nothing. ``unsaved_outputs`` are those whose records savepoints do not have, by the configuration.
     """
 
     now: int
@@ -107,8 +107,8 @@ def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationIn
 def info_of_repository(
     name: str, application_id: str, found: Mapping[str, Publication | Damaged], present: PresentFacts, *, forged: Mapping[str, str]
 ) -> ApplicationInfo:
-    """The info of savepoints, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because
-    nobody has looked at the rest, and unknown while there is no savepoint. ``forged`` has the reason for each record that was not used.
+    """The info of savepoints, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because the
+    cluster was not looked at, and unknown while there is no savepoint. ``forged`` has the reason for each record that was not used.
     """
     whole = [one for one in found.values() if isinstance(one, Publication)]
     damaged = tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged))

@@ -2,7 +2,7 @@
 
 Two ways lead there. **moment**: the state of a savepoint and the archived input behind it, up to the instant (``streams_restore_pitr``). **savepoint**: the
 state of a savepoint; the application then reads on in its inputs as they are (``streams_restore_full``). The plan that a run shows before it waits for an
-approval is the one that counts: it looks at files, topics and rights.
+approval counts: it looks at files, topics and rights.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TimeNeeded:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
     """The estimate for ``moment``. ``reached`` is the moment whose state comes back. ``kept`` is up to when input behind it is archived, at most ``moment``;
-    None where none is. Input behind both up to ``moment`` is ``lost`` unless the cluster still has it. ``replayed`` is archived input that is processed on the
+    None if none is. Input behind both up to ``moment`` is ``lost`` unless the cluster still has it. ``replayed`` is archived input that is processed on the
     way. ``again`` is input whose outputs are written a second time once the application runs. ``replaced`` topics are deleted and made again in a restore in
     place.
     """
@@ -147,7 +147,7 @@ def _skipped(savepoints: Sequence[SavepointSummary], base: SavepointSummary | No
 
 
 def _bytes(report: StatusReport, base: SavepointSummary | None) -> int | None:
-    """Of the state when the savepoint was taken, by the history: a savepoint in short does not say it."""
+    """Size of the state when the savepoint was taken, by the history: the summary of a savepoint does not have it."""
     sizes = [point.state_bytes for point in report.history if base and point.state_bytes is not None and point.at <= base.captured_at]
     return sizes[-1] if sizes else None
 

@@ -97,7 +97,7 @@ def input_state(topic: str, logs: InputLogs, settings: Mapping[str, str], image:
 
 
 def _from(logs: InputLogs, offsets: Mapping[int, int]) -> list[Lag]:
-    """The lag of somebody who reads from these offsets on."""
+    """The lag of a reader that begins at these offsets."""
     return [replace(lag, committed=offsets[partition]) for partition, lag in logs.lags.items() if partition in offsets]
 
 

@@ -1,6 +1,6 @@
 """The status of one application as the monitor saw it, in one object: all that pages, alerts and the command line show.
 
-Whoever shows it reads this object only: no broker, no manifest, no Spark. Each part says when it was looked at. A part that could not be looked at keeps
+Whatever shows a status reads this object only: no broker, no manifest, no Spark. Each part says when it was looked at. A part that could not be looked at keeps
 its last values, with the reason.
 """
 
@@ -28,12 +28,12 @@ _NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveStatus:
-    """The continuous archive behind the newest exact savepoint. ``working``: an archiver has said something lately, the last time at ``said_at`` (ms), None
-    when none ever did. All that was committed by ``safe_at`` (ms) would be there after a loss of the cluster; None where the archive adds nothing to the
-    savepoint. ``waiting`` records were not archived when it was last looked. Partitions that are ``left`` do not go on behind the savepoint, the first ones
-    with the reason, ``left_count`` of all. ``lost`` offsets were gone before they could be archived. ``problem`` says why the archive cannot be used, empty
-    when it can. ``state_at`` (ms) is the newest exact cut behind the savepoint, None where there is none: a restore begins from its state. ``elsewhere`` is the
-    cluster of an archiver that has said something lately, and that is not the savepoint's: it archives nothing that the savepoint could go on with.
+    """The continuous archive behind the newest exact savepoint. ``working``: an archiver has written an entry lately, the last one at ``said_at`` (ms), None
+    before the first. All that was committed by ``safe_at`` (ms) would be there after a loss of the cluster; None if the archive adds nothing to the savepoint.
+    ``waiting`` records were not archived when it was last looked. Partitions that are ``left`` do not go on behind the savepoint, the first ones with the
+    reason, ``left_count`` of all. ``lost`` offsets were gone before they could be archived. ``problem`` says why the archive cannot be used, empty when it can.
+    ``state_at`` (ms) is the newest exact cut behind the savepoint, from which a restore begins; None if there is no such cut. ``elsewhere`` is the cluster of
+    an archiver that has said something lately, and that is not the savepoint's: it archives nothing that the savepoint could go on with.
     """
 
     working: bool
@@ -115,11 +115,11 @@ class RunKind(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointSummary(SavepointFacts):
     """One savepoint in a list or on a timeline. ``new_bytes`` are those of segments that were stored since the savepoint before it. ``held_seconds`` is how
-    long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
-    retention keeps it, ``leaves_at`` (ms) is when the release of a pin counts, None when none waits for that. ``input_positions`` are up to where each
-    input was processed, as the sum of its committed offsets (``SavepointDetail.input_positions``), None where nobody looked: with them the page can say
-    how many records lie between two savepoints. ``adopted`` is true for one without a seal that a person vouched for. ``moments`` it can be restored to,
-    None where nobody looked.
+    long the application was held and ``seconds`` how long it took from the cut on, None if that is not known. ``expires`` is true when no rule of
+    retention keeps it, ``leaves_at`` (ms) is when the release of a pin counts, None if no release waits. ``input_positions`` are up to where each
+    input was processed, as the sum of its committed offsets (``SavepointDetail.input_positions``), None if they were not read: with them the page can say
+    how many records lie between two savepoints. ``adopted`` is true for one without a seal that a person vouched for. It can be restored to ``moments``, None
+    if they were not read.
     """
 
     new_bytes: int | None
@@ -135,7 +135,7 @@ class SavepointSummary(SavepointFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One run. ``run`` is its run id in Airflow or on the command line, ``restore_id`` is None where it is no restore. ``ended_at`` is None while it is
+    """One run. ``run`` is its run id in Airflow or on the command line, ``restore_id`` is None if it is no restore. ``ended_at`` is None while it is
     not over: ``running``, or a restore that failed and may be resumed.
     """
 
@@ -153,7 +153,7 @@ class RunSummary:
 
     @property
     def unfinished(self) -> bool:
-        """True for a restore that nobody works on and that was not closed."""
+        """True for a restore that no run works on and that was not closed."""
         return self.ended_at is None and not self.running
 
     @property
@@ -187,8 +187,8 @@ class DiskStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
-    """Values at one moment, for curves. None where it was not measured. ``free_bytes`` are those of disks, by their names. ``loss_seconds`` is the age of the
-    recovery point. ``committed`` is the sum of the committed offsets of inputs.
+    """Values at one moment, for curves. A value is None if it was not measured. ``free_bytes`` are those of disks, by their names. ``loss_seconds`` is the age
+    of the recovery point. ``committed`` is the sum of the committed offsets of inputs.
     """
 
     at: int
@@ -215,7 +215,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objectives:
-    """Promises of the configuration in seconds. None where there is none."""
+    """Promises of the configuration in seconds. A promise that is not made is None."""
 
     newest_age_seconds: float | None
     recovery_seconds: float | None
@@ -289,7 +289,7 @@ class StatusReport(Glance):
     repository makes what that says anew, and leaves the rest as it is known. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``.
     ``savepoints`` are the newest ones, oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest
     exact savepoint would take. ``history`` has points that get rarer the older they are. ``used`` is true when this look, or an earlier one, saw the
-    application in use. ``fresh_seconds`` is how long a look of the monitor says something of the present, None where looks have no schedule.
+    application in use. ``fresh_seconds`` is how long a look of the monitor says something of the present, None without a schedule of looks.
     """
 
     taken_at: int
@@ -317,7 +317,7 @@ class StatusReport(Glance):
 
     @property
     def recovery_point(self) -> int | None:
-        """The moment (ms) up to which input would be there if the cluster were lost now, None where nothing would bring it back."""
+        """The moment (ms) up to which input would be there if the cluster were lost now, None if no input would be there."""
         return recovery_point(self.newest_exact, self.archive)
 
     @property
@@ -331,8 +331,8 @@ class StatusReport(Glance):
 
 
 def recovery_point(newest: SavepointFacts | None, archive: ArchiveStatus | None) -> int | None:
-    """The moment (ms) up to which input would be there if the cluster were lost now, with the ``newest`` exact savepoint. None where nothing would be left of
-    the input that is not in the state: there is no such savepoint, or it is not enough without the cluster.
+    """The moment (ms) up to which input would be there if the cluster were lost now, with the ``newest`` exact savepoint. None if no input would be there:
+    there is no such savepoint, or it is not enough without the cluster.
     """
     if newest is None or not newest.survives_cluster_loss:
         return None
@@ -341,8 +341,8 @@ def recovery_point(newest: SavepointFacts | None, archive: ArchiveStatus | None)
 
 
 def archive_status(archive: Archive, newest: Manifest | None, behind: Extended | None, now: int) -> ArchiveStatus:
-    """The status of an archive. ``newest`` is the newest exact savepoint, and ``behind`` that with what the archive adds to it, None where it adds nothing.
-    Nothing is promised of a moment that has not come, by an archiver's clock that is ahead.
+    """The status of an archive. ``newest`` is the newest exact savepoint, and ``behind`` that savepoint extended by the archive, None if the archive adds
+    nothing. Nothing is promised of a moment that has not come, by an archiver's clock that is ahead.
     """
     at_work = is_at_work(archive, now)
     elsewhere = archive.cluster_id if at_work and newest is not None and newest.cluster_id != archive.cluster_id else ""

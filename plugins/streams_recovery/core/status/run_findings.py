@@ -26,5 +26,5 @@ def configuration_broken(name: str, problem: str, *, docs: str) -> StatusFinding
 
 
 def monitor_failed(name: str, problem: str, *, docs: str) -> StatusFinding:
-    """The monitor could not store what it has seen: nobody would hear of anything else."""
+    """The monitor could not store what it has seen: no other finding would be told."""
     return finding(MONITOR_FAILED, Severity.CRITICAL, f"the monitor of {name} failed: {problem}").with_docs_at(docs)

@@ -1,4 +1,4 @@
-"""One savepoint as people look at it: topics, partitions, proof and origin, without its ranges. It is written after the manifest, for whoever may not open
+"""One savepoint as people look at it: topics, partitions, proof and origin, without its ranges. It is written after the manifest, for readers that may not open
 that.
 
 It decides nothing: a restore, a check and expiry read the manifest. A savepoint without a detail is as good as any other.

@@ -50,7 +50,7 @@ class Guard:
 
 
 def guard_on(config: Overrides) -> Guard | None:
-    """The guard on a topic with these overrides, whoever set it, or None."""
+    """The guard on a topic with these overrides, of any run, or None."""
     lag = read_held(MIN_COMPACTION_LAG, config.get(MIN_COMPACTION_LAG))
     if lag is None:
         return None

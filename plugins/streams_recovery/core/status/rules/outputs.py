@@ -13,7 +13,7 @@ from streams_recovery.core.words import command, span
 
 UNOWNED, BOTH, RETIRED_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs"
 NOTHING_RUNS, STALLED = "application-down", "application-stalled"
-# Of a running process: a state in which Kafka Streams processes nothing and goes on by itself to none in which it does.
+# States of a running process in which Kafka Streams processes nothing, and which it does not leave by itself for one in which it does.
 _IDLE: Final = ("PAUSED", "PENDING_SHUTDOWN", "NOT_RUNNING")
 # A rebalance, and the restore of large stores after one, is over by then.
 _STALLED_SECONDS: Final = 1_800.0
@@ -102,7 +102,7 @@ def _down(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
 
 
 def _stalled(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
-    """Whatever instances say of themselves: input comes, and nobody commits."""
+    """Input comes and the group commits nothing, whatever the instances say of themselves."""
     cluster, instances = observed.cluster, observed.application
     if cluster is None or not observed.used_before or not _expected(observed):
         return
@@ -154,7 +154,7 @@ def _idle(one: InstanceFacts) -> bool:
 
 
 def _grown(observed: ObservedApplication, seconds: float, *, whole: bool) -> int:
-    """By how many offsets the lag is above the least of the last ``seconds``: input has come that nobody processed. With ``whole`` 0 unless it is known
+    """By how many offsets the lag is above the least of the last ``seconds``: input has come that was not processed. With ``whole`` 0 unless it is known
     for all of that time and never fell in it.
     """
     since = observed.now - seconds * 1000

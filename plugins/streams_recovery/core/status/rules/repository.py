@@ -38,7 +38,7 @@ _MOST_RELEASED: Final = 20
 def _find_deletion(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     yield from _announced(observed)
     leaving = observed.repository.leaving if observed.repository else {}
-    # Whoever can write to the repository can release a pin: a person has to see it while it can be set again.
+    # Any writer of the repository can release a pin: a person has to see that while the pin can be set again.
     for savepoint_id, until in sorted(leaving.items(), key=lambda one: one[1])[:_MOST_RELEASED]:
         yield finding(
             RELEASED,

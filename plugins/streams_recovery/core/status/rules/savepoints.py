@@ -36,7 +36,7 @@ def _find_savepoint_age(observed: ObservedApplication, limits: Limits) -> Iterat
     remedies = [command("backup", observed.name)]
     newest = observed.newest_exact
     if newest is None:
-        # Not to be read as "none": nobody has been able to look.
+        # Not to be read as "none": the repository could not be looked at.
         if observed.repository is not None:
             yield finding(NONE, Severity.CRITICAL, "there is no exact savepoint: the application cannot be brought back", remedies=remedies)
         return
