@@ -93,7 +93,7 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
         application_id=recovery.application_id,
         name=recovery.config.name,
         site=recovery.site if len(recovery.sites.names) > 1 else "",
-        # Each attempt is an archiver of its own: one that nobody hears of any more must not be taken for the one that came after it.
+        # Each attempt is an archiver of its own: one that has fallen silent must not be taken for its successor.
         run=f"{ticket.run}-{uuid.uuid4().hex[:8]}",
         topics=topics,
         interval_seconds=interval,
@@ -126,7 +126,7 @@ def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: i
 
 
 def archived_files(recovery: RecoveryContext) -> frozenset[str]:
-    """The files of the archive, and those that somebody has said to use. Raises ``Damaged`` for entries that cannot be used."""
+    """The files of the archive, and older ones that a run has said to use. Raises ``Damaged`` for entries that cannot be used."""
     where = recovery.layout.archive
     entries = archive_log(recovery).numbered_back(readers=ENTRY_READERS)
     known = [(number, entry.checked(recovery.application_id, where)) for number, entry in entries]
@@ -136,8 +136,8 @@ def archived_files(recovery: RecoveryContext) -> frozenset[str]:
 def archived_behind(
     recovery: RecoveryContext, manifest: Manifest, *, upto: int | None = None, topics: Collection[str] | None = None
 ) -> Extended | None:
-    """``manifest``, read with its ranges, with what is archived behind it of all its topics or of these; None where that is nothing. ``upto`` as for
-    ``read_archive``, 0 for nothing.
+    """``manifest``, read with its ranges, extended by the archive behind it, of all its topics or of these; None if the archive has nothing behind it. ``upto``
+    as for ``read_archive``, 0 for nothing.
     """
     archive = Archive() if upto == 0 else read_archive(recovery, manifest.application_id, upto=upto)
     return extended(manifest, archive, topics) if archive.exists else None
@@ -145,7 +145,7 @@ def archived_behind(
 
 def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> Archive | None:
     """Say in the archive that ``run`` is about to use what it has: from now on no archiver makes other files of these, nor removes them. Returns the archive up
-    to there, None where there is none.
+    to there, None if there is none.
     """
     archive = read_archive(recovery, application_id)
     if not archive.exists:
@@ -159,8 +159,8 @@ def _word(recovery: RecoveryContext, archive: Archive, event: ArchiveEvent, run:
 
 
 def ask(recovery: RecoveryContext, run: str) -> Archive | None:
-    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. Where none of this cluster answers, it is what
-    there is, and its files are kept; None where there is no archive.
+    """Have the archiver join its files, up to a moment after this call, and return the archive as it is then. If no archiver of this cluster answers, the
+    present archive is returned, and its files are kept; None if there is no archive.
     """
     archive = read_archive(recovery)
     # One that still works at a site which was left answers for the inputs there.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _TRANSACTION_SECONDS = 60.0
 # The coordinator looks for ended sessions a moment after they have ended.
 _LATE_SECONDS = 5.0
-# Where nobody was removed, nobody has to come back.
+# Without a removed member no member has to come back.
 _SETTLE_SECONDS = 2.0
 
 
@@ -65,8 +65,8 @@ def roll_of(recovery: Running) -> Roll:
 
 
 def settled_roll(recovery: Running) -> Roll:
-    """The members of the group once nobody in it is a stranger, or once the session of any that has died must have ended: an instance that was started again a
-    moment ago leaves the member that it was.
+    """The members of the group once no member is a stranger, or once the session of a dead member must have ended: an instance that was started again a moment
+    ago leaves its old member behind.
     """
     last: list[Roll] = []
 
@@ -90,7 +90,7 @@ def require_known_members(recovery: Running) -> Roll:
 
 
 def _known(status: InstanceStatus) -> KnownInstance:
-    # Its host may be that of others too: one that says that it is not in the group accounts for nobody there.
+    # Other instances may have the same host: an instance that says that it is not in the group accounts for no member there.
     beside = status.streams_state in NOT_IN_GROUP
     return KnownInstance(
         name=status.name, client_ids=status.client_ids, host="" if beside else status.host, joins=status.program_runs and not beside
@@ -148,8 +148,8 @@ def _session_seconds(recovery: Running) -> float:
 def await_decided(recovery: Running) -> None:
     """Wait until no transaction of the application is open any more.
 
-    A coordinator that aborts one later writes its marker to the topic of that name as it is *then*: restored topics would get records nobody
-    counted. Raises ``OffsetsUnstable`` naming the transactional ids.
+    A coordinator that aborts one later writes its marker to the topic of that name as it is *then*: restored topics would get records that were not counted.
+    Raises ``OffsetsUnstable`` naming the transactional ids.
     """
     ids = own_transactions(recovery.application_id)
     what = f"open transactions of {recovery.application_id}"

@@ -61,9 +61,10 @@ def wall_clock() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
-    """The open tools of one application. Not shared between threads. ``site`` is the one that all of this is at, ``config`` included; ``at`` opens another one.
-    ``configured`` looks for the other applications that are configured on its cluster: the changelogs of their stores by application id. ``applications``
-    reads all configurations. ``counterpart`` looks at the other application of a pair, so that an entry about who writes the outputs is not simply believed.
+    """The open tools of one application. Not shared between threads. ``site`` is the site of all these tools and of ``config``; ``at`` opens the context of
+    another site. ``configured`` looks for the other applications that are configured on its cluster: the changelogs of their stores by application id.
+    ``applications`` reads all configurations. ``counterpart`` looks at the other application of a pair, so that an entry about who writes the outputs is not
+    simply believed.
     """
 
     config: ApplicationConfig
@@ -130,8 +131,8 @@ def storage_credentials(config: ApplicationConfig, connections: ConnectionSource
 
 
 def seal_keys(config: ApplicationConfig, connections: ConnectionSource, *, writes: bool = True) -> SealKeys | None:
-    """The keys of a sealed repository, None for one without seals. Without a private key it can be read: what is missing is said by the first write. Whoever
-    never ``writes`` does not ask for one.
+    """The keys of a sealed repository, None for one without seals. Without a private key it can be read: the first write says what is missing. A process that
+    never ``writes`` does not ask for the private key.
     """
     section = config.storage.seal
     if section is None or not section.enabled:
@@ -169,11 +170,11 @@ def open_context(
     anew: bool = False,
     patience: float | None = None,
 ) -> Iterator[RecoveryContext]:
-    """The context of one application at ``site``, by default the one that it belongs to; a sandbox that begins ``anew`` stands where it is to be now, any other
-    where it began. Closed at the end. Opening proves nothing: the first call to each tool
-    does, and looks the connection to the cluster up. The repository is asked only where an application belongs that has several sites, and what a clone is by
-    now, because its outputs have other names once it is live. ``process`` is this one where it is a whole run, so that the next run can prove that it is dead.
-    ``applications`` reads every configuration there is. ``patience`` bounds the calls to the cluster in seconds, where the configured limit is too long.
+    """The context of one application at ``site``, by default the site that it belongs to. A sandbox that begins ``anew`` is opened at the site that is chosen
+    for it now, any other sandbox at the site where it began. Closed at the end. Opening proves nothing: the first call to each tool does, and looks the
+    connection to the cluster up. The repository is asked only for the present site of an application with several sites, and for the present role of a clone,
+    because its outputs have other names once it is live. ``process`` is the present process if it is a whole run, so that the next run can prove that it is
+    dead. ``applications`` reads every configuration there is. ``patience`` bounds the calls to the cluster in seconds, where the configured limit is too long.
     """
     written = config
 

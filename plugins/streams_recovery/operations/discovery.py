@@ -122,9 +122,9 @@ def known(
     committed: Collection[str] | None = None,
     saved: Mapping[str, Evidence] | None = None,
 ) -> AttributionFacts:
-    """The facts that tell whose topics are, for those of the ``existing`` ones that could be internal topics of the application. ``committed`` are those on
-    which its group has offsets, ``saved`` what a savepoint says that is not one of its own here. Whoever else might own a topic is looked for only where
-    configuration and offsets leave that open.
+    """The facts about the owners of topics, for those of the ``existing`` ones that could be internal topics of the application. ``committed`` are topics on
+    which its group has offsets, ``saved`` is the evidence of a savepoint from elsewhere. Other owners are looked for only if configuration and offsets leave
+    the owner open.
     """
     me, topics = recovery.application_id, recovery.config.topics
     if committed is None:
@@ -186,7 +186,7 @@ def _shared(recovery: RecoveryContext, existing: Collection[str], names: Collect
         try:
             committing |= {tp.topic for tp in recovery.groups.committed_partitions(group)}
         except Refused:
-            # It may commit on any of them: what could be somebody else's is not taken.
+            # It may commit on any of them: a topic that could be another application's is not taken.
             return unsure
     return unsure & committing
 
@@ -245,7 +245,7 @@ def is_of_streams(recovery: RecoveryContext, group: str) -> bool:
             return True
         return any(is_streams_metadata(offset.metadata) for offset in recovery.groups.last_committed(group).values())
     except Refused:
-        # It may be one: what could be somebody else's is not taken.
+        # It may be one: a topic that could be another application's is not taken.
         return True
 
 

@@ -1,6 +1,6 @@
 """The role of an application: live, a standby clone, or retired in favour of its clone. Every start goes by it.
 
-The repository says so, and somebody else may have written that. So a start asks the configuration, the other application, its group and its log as well.
+The repository says so, and a stranger may have written that. So a start asks the configuration, the other application, its group and its log as well.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _written(config: ApplicationConfig) -> tuple[str, ...]:
 def _other(
     config: ApplicationConfig, last: OwnershipEntry | None, applications: Mapping[str, ApplicationConfig]
 ) -> ApplicationConfig | None:
-    """The one that outputs are transferred from or to: of a clone that which it is configured as a clone of, else that which the log names."""
+    """The other application of the pair. For a clone it is the configured original, else the one that the log names."""
     named = next((one for one in applications.values() if last is not None and one.application.id == last.other), None)
     if config.clone is not None and (last is None or last.role is not Role.RETIRED) and not _is_child(named, config):
         return applications.get(config.clone.of)
@@ -96,7 +96,7 @@ def _family(config: ApplicationConfig, applications: Mapping[str, ApplicationCon
 
 
 def agreed_by_logs(config: ApplicationConfig, repository: Repository, applications: Mapping[str, ApplicationConfig]) -> tuple[str, Agreed]:
-    """What a clone is by its log and that of the application it is a clone of, with the id of that one. An entry that cannot be read is passed over."""
+    """The role of a clone by its own log and that of its original, with the id of the original. An entry that cannot be read is passed over."""
     own = entries_of(ownership_log(repository, Layout(config.application.id)))
     of = applications.get(config.clone.of) if config.clone is not None else None
     named = next((entry.other for entry in own if entry.role is Role.LIVE), "")
@@ -106,8 +106,8 @@ def agreed_by_logs(config: ApplicationConfig, repository: Repository, applicatio
 
 
 def current_owner(config: ApplicationConfig, repository: Repository, applications: Applications) -> ApplicationConfig:
-    """The configuration that counts: a clone that is live has the real outputs. Only of a clone the repository is asked, and its log counts only where that
-    of the other application agrees; no cluster is asked.
+    """The configuration in force: a live clone has the real outputs. The repository is asked for clones only. A clone's log counts only if the log of the other
+    application agrees. No cluster is asked.
     """
     if config.clone is None:
         return config
@@ -138,9 +138,9 @@ def _anybody(*, own: bool) -> None:
 
 
 class StartedByRole:
-    """An application that is started as what it is at that moment: a clone with its own outputs or with the real ones, one that was replaced not at
-    all. Whoever starts it (a restore, a savepoint that had stopped it, a run) need not know. ``may_start`` is asked first: it raises ``Refused`` where the
-    application belongs to another site, or runs there. It is told whether this run itself has stopped the application, under a lock that it still holds.
+    """An application that is started in its present role: a clone with its own outputs or with the real ones, a replaced application not at all. Its caller (a
+    restore, a savepoint that had stopped it, a run) need not know the role. ``may_start`` is asked first: it raises ``Refused`` where the application belongs
+    to another site, or runs there. It is told whether this run itself has stopped the application, under a lock that it still holds.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class StartedByRole:
         return Role.LIVE if self._live is None else agreed_by_logs(self._config, self._repository, self._applications())[1].role
 
     def _role_it_had(self) -> Role:
-        """What it is by both logs. Raises ``Refused`` for a clone that is live by them while the other one has moved since, or is in use: started as a standby
-        it would write nothing to the real outputs, and nobody would be told.
+        """Its role by both logs. Raises ``Refused`` for a clone that is live by them while the other application has moved since, or is in use: started as a
+        standby the clone would write nothing to the real outputs, without any message.
         """
         if self._live is None:
             return Role.LIVE
@@ -224,8 +224,8 @@ class StartedByRole:
         return Role.LIVE
 
     def refuse_stop(self) -> None:
-        """Raise ``Refused`` when what runs could not be started again as what it is, because another one writes the same outputs or has written them since. For
-        whoever is about to stop it.
+        """Raise ``Refused`` when what runs could not be started again as what it is, because another application writes the same outputs or has written them
+        since. Called before a stop.
         """
         self._refuse_second_writer(self._role_it_had())
 

@@ -467,6 +467,6 @@ def _strangers(recovery: RecoveryContext, rights: Rights, *, refused: bool) -> t
 
 
 def _held(recovery: RecoveryContext, mode: QuiesceMode | None) -> bool:
-    """True where a savepoint holds the application in a way in which it cannot be exact with members that nobody holds."""
+    """True if a savepoint that holds the application this way cannot be exact while other members work."""
     how = mode or recovery.config.quiesce_mode
     return how is QuiesceMode.STOP or (how is QuiesceMode.PAUSE and not _transactional(recovery)) or not not_gone(recovery)

@@ -1,4 +1,4 @@
-"""Applications that a savepoint or a restore holds still, written down before it happens: whoever is killed, the next run knows what to bring back."""
+"""Applications that a savepoint or a restore holds still, written down before it happens: if the run is killed, the next one knows what to bring back."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def run_log(recovery: RecoveryContext) -> AppendLog[RunEntry]:
 
 
 def left(recovery: RecoveryContext) -> QuiesceRecord | None:
-    """The quiesce that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
-    done with that application its journal says. An entry that cannot be read is passed over: nobody must be able to end all runs by one strange object.
+    """The quiesce that has begun and not ended, None when there is none. That of a restore that has begun to destroy counts no more: the restore's journal says
+    what is to be done with the application. An unreadable entry is passed over: one strange object must not end all runs.
     """
     last = next(quiesce_log(recovery).readable_back(), None)
     if last is None or last.kind == "ended" or has_destroyed(recovery, last.run):
@@ -60,7 +60,7 @@ def _why_not(recovery: RecoveryContext, held: QuiesceRecord, statuses: Iterable[
 
 
 def begin(recovery: RecoveryContext, run: str, mode: QuiesceMode, instances: tuple[str, ...]) -> None:
-    """Write down that ``run`` is about to hold these instances, so that somebody brings them back whatever becomes of it."""
+    """Write down that ``run`` is about to hold these instances, so that a later run brings them back if this one dies."""
     quiesce_log(recovery).append(QuiesceRecord(kind="begins", run=run, mode=mode, instances=instances, at=recovery.clock()))
 
 
@@ -87,8 +87,8 @@ def end(recovery: RecoveryContext, *, of: str | None = None) -> None:
 def resume_abandoned(recovery: RecoveryContext) -> tuple[str, ...]:
     """Bring back what a run that is dead has left paused or stopped, and return the instances. Only for the holder of the application's lock.
 
-    What was paused and has been stopped since was stopped by somebody else, and stays so; and so does what is not proven to be down because of a run. Raises
-    ``ApplicationNotReady``.
+    A paused instance that has been stopped since stays down: a person or another program stopped it. So does an instance that is not proven to be down because
+    of a run. Raises ``ApplicationNotReady``.
     """
     held = left(recovery)
     if held is None:
@@ -153,7 +153,7 @@ def _states(recovery: RecoveryContext) -> str:
 
 
 def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...], *, ran: Role | None) -> None:
-    """Kafka Streams to 4.3.1 ends an application with standby tasks a moment after it was resumed (KAFKA-20731). Nobody would notice here."""
+    """Kafka Streams to 4.3.1 ends an application with standby tasks a moment after it was resumed (KAFKA-20731). Without this check that would go unnoticed."""
     ended = poll(lambda: _ended(recovery, instances) or None, seconds=_SETTLE_SECONDS, interval=0.25)
     if ended is None:
         return
@@ -188,8 +188,9 @@ def working(recovery: RecoveryContext, instances: tuple[str, ...]) -> tuple[str,
 def check_may_resume(recovery: RecoveryContext, ticket: Locked) -> bool:
     """True while the lock is still this run's. Raise ``LockLost`` when another run works on the application by now, or a restore has left it half way.
 
-    It knows what stood still when it began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down,
-    nor is a record of the lock that is strange: nobody gets the lock behind that. Raises ``Damaged`` for one while a restore is unfinished.
+    The run knows which instances stood still when it began, and may let go those that it holds itself. A lock that merely ended is no reason to leave an
+    application down. Nor is an unreadable record of the lock: no run gets the lock behind that. Raises ``Damaged`` for such a record while a restore is
+    unfinished.
     """
     try:
         require_lock(recovery, ticket)

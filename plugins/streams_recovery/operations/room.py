@@ -59,7 +59,7 @@ def _spark_room(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
 
 
 def _free(directory: Path) -> int | None:
-    """The bytes that are free where a directory is, or will be made; None where nobody can tell."""
+    """The bytes that are free where a directory is, or will be created; None if unknown."""
     there = next((one for one in (directory, *directory.parents) if one.exists()), None)
     try:
         return None if there is None else shutil.disk_usage(there).free

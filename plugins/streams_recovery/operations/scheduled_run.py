@@ -3,8 +3,8 @@
 Start and stop each hold the application's lock for as long as they take. Between them it is free: savepoints may be taken, and a restore may
 come in between and leave the application in any state, which the stop then accepts.
 
-What a run starts is on record before it is started. So a run that died leaves something that the next one can tell from an application that somebody else
-has started: it takes that over, starts what is missing of it, and stops it at its own end.
+A run records an application before it starts it. So the next run can tell the application of a dead run from one that was started from outside: it takes the
+former over, starts its missing instances, and stops it at its own end.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
     """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started. Repeating it goes on with
     what it began, and starts what is missing. What an earlier run has started and not stopped is taken over: runs of one application do not overlap.
 
-    Raises ``ApplicationRunning`` when an instance runs already that no run has started: something else starts this application, and stopping it at the end
-    would take it from whoever that is. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``. When an
-    instance cannot be started, those that could are stopped again.
+    Raises ``ApplicationRunning`` when an instance runs already that no run has started: something else starts this application and may need it after this run's
+    end. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``. When an instance cannot be started, those
+    that could are stopped again.
     """
     lock = _lock(recovery, run_id, "start")
     try:

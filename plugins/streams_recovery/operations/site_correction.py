@@ -14,7 +14,7 @@ from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteCorrection:
-    """The record that would be made: the application belongs to ``to``, and came from ``before``. ``lost``: nobody could prove that nothing runs at ``before``,
+    """The record that would be made: the application belongs to ``to``, and came from ``before``. ``lost``: it is not proven that nothing runs at ``before``,
     and a person has typed its name; then it is fenced. ``unseen`` is what could not be asked of any other site.
     """
 
@@ -28,7 +28,7 @@ class SiteCorrection:
 def plan_correction(recovery: RecoveryContext, to: str, *, lost: str) -> SiteCorrection:
     """Plan a correction. Changes nothing. ``lost`` is the name of the site that the record names now, typed by a person, where that one cannot be asked. Raises
     ``ConfigInvalid`` for a site that is not configured; ``Refused`` while a restore is unfinished, when there is nothing to correct, while something runs at
-    another site than ``to``, and where nobody can prove that nothing does.
+    another site than ``to``, and if it cannot be proven that nothing does.
     """
     recovery.sites.written.at(to)
     refuse_if_unfinished(recovery)

@@ -1,6 +1,6 @@
-"""The sites of an application: the one that it belongs to, what is seen of the others, and what is left there that must not run.
+"""The sites of an application: its current site, what is seen of the others, and instances there that must not run.
 
-The log of sites is data, and somebody else may have written it. So it can name no site that is not configured, and a start asks the other sites as well.
+The log of sites is data, and a stranger may have written it. So it can name no site that is not configured, and a start asks the other sites as well.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sites:
         return site_of(self.entry()) if self._config.sites else PRIMARY
 
     def destined(self) -> str:
-        """The site for what begins now: the one that the application belongs to."""
+        """The site for a run that begins now: the site that the application belongs to."""
         return self.current()
 
     def look(self, site: str) -> SeenSite:
@@ -103,11 +103,11 @@ class Sites:
         return SeenSite(site=site, cluster_id=cluster_id, instances=instances, members=members, unseen=tuple(unseen))
 
     def require_start(self, here: str, *, own: bool) -> None:
-        """Raise ``Refused`` unless the application belongs to the site ``here`` and runs at no other one. Nothing is stopped for a start that nobody has
+        """Raise ``Refused`` unless the application belongs to the site ``here`` and runs at no other one. Nothing is stopped for a start that no person has
         approved: the log alone says which of two is wanted, and it may be forged.
 
-        ``own``: this very run has stopped it here, under a lock that it still holds. Nobody can have moved it since, so what the log says against that was
-        written by somebody else, and must not leave it down.
+        ``own``: this very run has stopped it here, under a lock that it still holds. No other run can have moved it since. So an entry against that was written
+        by a stranger, and must not leave it down.
         """
         entry = self.entry()
         if own and site_of(entry) != here:
@@ -127,8 +127,8 @@ class Sites:
         require_nowhere_else(seen, here, application_id=self._config.application.id)
 
     def require_current(self, here: str) -> None:
-        """Raise ``Refused`` unless the application belongs to the site ``here`` still. For the holder of its lock: whoever was opened before a failover
-        would work on what the application has left.
+        """Raise ``Refused`` unless the application belongs to the site ``here`` still. For the holder of its lock: a run that was opened before a failover
+        would work at the site that the application has left.
         """
         if self._config.sites and self.current() != here:
             raise Refused(
@@ -228,7 +228,7 @@ class SandboxSites(Sites):
         return self.destined() if entry is None or entry.site not in self.names else entry.site
 
     def destined(self) -> str:
-        """The site that its section names, else the one that the application belongs to."""
+        """The site that its section names, else the site that the application belongs to."""
         return self._pinned or self._of.current()
 
     def has_been_at(self, here: str) -> bool:

@@ -1,7 +1,7 @@
 """Applying and releasing holds. The hold log in the repository comes first: it names the topics whose settings may be ours to put back.
 
-It is data, and somebody else may have written it. So nothing in it is ever set on a topic: what is put back is what the topic's own settings carry, of the
-application's own topics, and only where they are those of a hold.
+The log is data, and a stranger may have written it. So no value from it is ever set on a topic. The values that are put back come from the topic's own
+settings, for the application's own topics only, and only if these settings are those of a hold.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ELSEWHERE_DAYS = 90
 
 
 def outstanding(recovery: RecoveryContext) -> tuple[OutstandingHold, ...]:
-    """All holds in force on the application's topics, oldest first. An entry that cannot be read is passed over: what is held is in the topics' settings,
-    and nobody must be able to end all savepoints by one strange object.
+    """All holds in force on the application's topics, oldest first. An unreadable entry is passed over: the hold itself is in the topics' settings, and one
+    strange object must not end all savepoints.
     """
     recent = list(itertools.takewhile(lambda entry: not entry.clear, recovery.hold_log.readable_back()))
     return holding.outstanding(reversed(recent))
@@ -60,8 +60,8 @@ def guard(recovery: RecoveryContext, run: str, descriptions: Iterable[TopicDescr
 
 
 def keep_guard(recovery: RecoveryContext, run: str, mark: int, descriptions: Iterable[TopicDescription]) -> None:
-    """Guard those of the topics that have no mark of ``run`` on a guard: new ones, and those whose guard somebody has removed or overwritten. Only before
-    the first of them is read.
+    """Guard those of the topics that have no mark of ``run`` on a guard: new topics, and those whose guard was removed or overwritten. Only before the first of
+    them is read.
     """
     topics = guarding.unguarded(descriptions, mark, recovery.cluster.default_cleanup_policy())
     if topics:
@@ -110,9 +110,9 @@ def record(
 
 
 def release(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> tuple[str, ...]:
-    """End these holds, put the owners' settings back where nobody else guards the topic, and return the topics' names. Topics that are gone, or that are
-    others under the same name, need nothing put back. What is recorded of a topic that is not the application's own is logged, and nothing else is done; of
-    a copy it stays recorded as long as ``_for_later`` says.
+    """End these holds, put the owners' settings back on topics without another guard, and return the topics' names. Topics that are gone, or were created
+    again, need nothing put back. A hold on a topic that is not the application's own is logged, and the topic stays as it is; a copy's hold stays on record as
+    long as ``_for_later`` says.
     """
     held = tuple(held)
     own = _own(recovery, held)
@@ -127,7 +127,7 @@ def release(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> tuple
 
 
 def release_copy_holds(recovery: RecoveryContext) -> tuple[str, ...]:
-    """Release every compaction guard, also those that crashed runs left. Only for the holder of the application's lock: nobody else reads then."""
+    """Release every compaction guard, also those that crashed runs left. Only for the holder of the application's lock: then no other run reads."""
     return release(recovery, [held for held in outstanding(recovery) if held.purpose is HoldPurpose.COPY])
 
 
@@ -212,7 +212,7 @@ def _sizes(recovery: RecoveryContext, topic: TopicDescription) -> dict[TopicPart
 
 
 def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:
-    """The holds whose topic is still the one that was held, with the topic."""
+    """The holds whose topic is still the held one by its id, with the topic."""
     held = tuple(held)
     # A name from the repository is not asked for before the cluster has shown it.
     found = (
@@ -247,8 +247,7 @@ def _elsewhere(recovery: RecoveryContext, gone: Iterable[OutstandingHold]) -> se
 
 def _for_later(recovery: RecoveryContext, strange: Iterable[OutstandingHold]) -> set[OutstandingHold]:
     """The holds on topics that are not the application's own that may be released when it has them again: a topic may have left the configuration while a run
-    that is dead guarded it. Only as long as a guard is taken for one that is needed, by name and not by what is on the topic: somebody else may have written
-    these.
+    that is dead guarded it. Only as long as a guard counts as needed, and by name and not by the topic's settings: a stranger may have written these.
     """
     now = recovery.clock()
     recent = {item for item in strange if 0 <= now - item.since < guarding.FORGOTTEN_DAYS * DAY_MS}

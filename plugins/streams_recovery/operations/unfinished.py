@@ -30,9 +30,9 @@ PLAN: Final = "restore-plan"
 
 
 def unfinished_restore(recovery: RecoveryContext) -> str | None:
-    """The id of the newest restore that began to destroy, when it is not finished, else None. One that destroyed nothing says nothing about the
-    state that it found, also when it was declared over; nor does one of single topics, and one of copies counts for nothing. Raises ``Damaged`` for a
-    journal that cannot be read: how far that restore came, nobody knows.
+    """The id of the newest restore that began to destroy, when it is not finished, else None. A restore that destroyed nothing says nothing about the state
+    that it found, also when it was declared over; nor does one of single topics, and a restore of copies does not count. Raises ``Damaged`` for a journal that
+    cannot be read: how far that restore came is unknown.
     """
     for restore_id in reversed(in_order(restores_of(recovery), recovery.clock())):
         last = _last(recovery, restore_id)
@@ -128,8 +128,8 @@ def half_there(recovery: RecoveryContext, restore_id: str, error: NotFound) -> N
 
 
 def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
-    """The reason why the run artifacts of a restore may not go: somebody may resume it, or what became of it cannot be read. None for one that is over, or that
-    failed before it had destroyed anything: nobody can go on with that one once it has lost the lock.
+    """The reason why the run artifacts of a restore may not go: it may be resumed, or its journal cannot be read. None for a restore that is over, or that
+    failed before it had destroyed anything: that one cannot go on once it has lost the lock.
     """
     try:
         last = _last(recovery, restore_id)
@@ -143,9 +143,9 @@ def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
 
 
 def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
-    """The application's own savepoints that its unfinished restores need, those of copies too: those they bring back, and the one that leads back from it. One
-    that followed another one half way has none of its own: that one's leads back from both.
-    ``needed_by_others`` has those that other applications' need. Raises what ``plan_of`` raises.
+    """The application's own savepoints that its unfinished restores need, those of copies too: the savepoints that they bring back, and the safety savepoints
+    that lead back. A restore that followed another one half way has no safety savepoint of its own: that of the earlier one leads back from both.
+    ``needed_by_others`` has those that other applications' restores need. Raises what ``plan_of`` raises.
     """
     restore_id = unfinished_restore(recovery)
     found: set[str | None] = set()
@@ -186,7 +186,7 @@ def needed_by_others(recovery: RecoveryContext) -> NeededByOthers:
 
 
 def other_parts(recovery: RecoveryContext) -> Iterator[RecoveryContext]:
-    """The context with the part of each other application in the repository, configured here or not, for whoever reads its restores."""
+    """The context with the part of each other application in the repository, configured here or not, to read its restores."""
     for application_id in filter(is_name, recovery.repository.directories("")):
         if application_id != recovery.application_id:
             layout = Layout(application_id)
@@ -219,7 +219,7 @@ def _going_on(other: RecoveryContext, unreadable: list[str]) -> Iterator[tuple[s
 
 
 def _how_to_end(other: RecoveryContext, restore_id: str) -> str:
-    """The way to end a restore of another application that nobody will finish, in words: by the name that its own configuration has."""
+    """The way to end a restore of another application that will not be finished, in words: by the name in its own configuration."""
     application_id = other.layout.application_id
     name = next((one.name for one in other.applications().values() if one.application.id == application_id), None)
     if name is None:
@@ -250,8 +250,8 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
 
 
 def dismiss(recovery: RecoveryContext, restore_id: str) -> None:
-    """Declare a restore over that nobody will finish, also one whose journal cannot be read or has a hole. Takes the application's lock for a moment: one that
-    is at work is not over, and could never be resumed. Raises ``NotFound`` and ``LockHeld``.
+    """Declare a restore over that will not be finished, also one whose journal cannot be read or has a hole. Takes the application's lock for a moment: a
+    restore at work is not over, and could not be resumed after this. Raises ``NotFound`` and ``LockHeld``.
     """
     if restore_id not in restores_of(recovery):
         raise NotFound(f"there is no restore {restore_id} of {recovery.application_id}", next_step="use the id from the error message")
@@ -316,9 +316,7 @@ def pins_of(recovery: RecoveryContext, *, readable: bool = False) -> Pins:
 
 
 def pin(recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None) -> None:
-    """Set or end a pin: that of ``restore_id``, or the one that persons set. Checks nothing: neither that the savepoint is there nor that nobody
-    expires it meanwhile.
-    """
+    """Set or end a pin: that of ``restore_id``, or that of a person. Checks nothing: neither that the savepoint is there nor that it does not expire meanwhile."""
     pin_log(recovery).append(
         Pin(savepoint_id=savepoint_id, keep=keep, at=recovery.clock(), requested_by=requested_by, reason=reason, restore_id=restore_id)
     )

@@ -49,7 +49,7 @@ class GroupsMerged:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTicket(GroupsMerged):
     """A merge under way. The run's artifacts are those of ``savepoint_id``, which is the result's id unless a savepoint is taken meanwhile. ``source_id`` is
-    the one that was planned. What is to be done is a note in the repository, ``spec``, None when nothing is worth it. It holds no lock.
+    the planned savepoint. ``spec`` is the note in the repository about the work, None when no merge is worth it. A ticket holds no lock.
     """
 
     request: MergeRequest
@@ -123,8 +123,8 @@ def publish(
     recovery: RecoveryContext, ticket: MergeTicket, result: ArtifactRef | None, *, patience_seconds: float = 1_200.0
 ) -> MergeSummary:
     """Judge the job's result and create the manifest, under the application's lock. Repeating it after it succeeded changes nothing. Waits
-    ``patience_seconds`` for a savepoint that is being taken. Of ``latest`` the one that is the newest by now gets the joined files: later savepoints go on from
-    it, and it still names the old ones.
+    ``patience_seconds`` for a savepoint that is being taken. For ``latest`` the savepoint that is the newest by now gets the joined files: later savepoints go
+    on from it, and it still names the old files.
 
     Raises ``Damaged`` unless every record is the same, ``Refused`` when the savepoint has none of the old files any more and for a result of another
     attempt, ``LockHeld``.

@@ -141,8 +141,8 @@ def replacement(recovery: RecoveryContext, source_id: str) -> Manifest | None:
 
 
 def _standing(recovery: RecoveryContext, savepoint_id: str) -> Manifest:
-    """The savepoint to compact in place of the one that is asked for: one that was merged from it has the same records, and may have let it expire. Raises
-    ``Refused`` when one was compacted from it, ``NotFound`` and ``Damaged``.
+    """The savepoint to compact: the requested one, or the newest that was merged from it. A merged savepoint has the same records, and the one before it may
+    have expired. Raises ``Refused`` when one was compacted from it, ``NotFound`` and ``Damaged``.
     """
     while (other := replacement(recovery, savepoint_id)) is not None:
         if other.provenance.merged_from is None:
@@ -195,7 +195,7 @@ def publish_made(recovery: RecoveryContext, manifest: Manifest, source_id: str, 
             next_step=f"nothing was published; run the {what} again",
             savepoint=manifest.savepoint_id,
         )
-    # Before the manifest: whoever finds the savepoint finds them too.
+    # Before the manifest: a reader that finds the savepoint finds them too.
     keep_with_another(recovery, source_id, manifest.savepoint_id)
     recovery.savepoints.publish(manifest, confirm=lambda: require_lock(recovery, lock))
 

@@ -89,11 +89,11 @@ def _tombstones(keys: tuple[bytes, ...], timestamp: int) -> pa.RecordBatch:
 
 
 def publish_results(recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest) -> PublishReport:
-    """Publish what the interval brought. Repeating it does not double anything: what an output has already is left as it is. An output that somebody
-    writes to is tried again a few times.
+    """Publish the results of the interval. Repeating it does not double anything: results that an output has already are left as they are. An output with an
+    open transaction is tried again a few times.
 
     Raises ``ApplicationRunning`` before the interval's application is down, ``Refused`` when results cannot replace those that are there (nothing was
-    written then), and ``OffsetsUnstable`` when somebody goes on writing to the outputs.
+    written then), and ``OffsetsUnstable`` when the outputs go on being written to.
     """
     guarded(recovery, ticket, at_least=whole_input(stored_plan(recovery, ticket)), before=Phase.CLOSED)
     alive = [status.name for status in not_gone(recovery)]
@@ -132,7 +132,7 @@ def _replaced(recovery: RecoveryContext, ticket: RestoreTicket, request: Reproce
             if attempt == _ATTEMPTS:
                 raise
             attempt += 1
-            # Whoever has a transaction open ends it meanwhile, or the broker does.
+            # The producer of an open transaction ends it meanwhile, or the broker does.
             pause(_AGAIN_SECONDS, "open transactions in outputs to end")
 
 
@@ -164,7 +164,7 @@ def _decided(
 ) -> tuple[tuple[int, int], _Partition]:
     results = _held_by(recovery, source, 0, end, interval, read_by)
     target_end = _still_end(recovery, target)
-    # Whatever is older than the interval is before this offset, and so is every key's record that nobody has replaced since.
+    # Records older than the interval are before this offset, and so is each key's newest record if it was not replaced since.
     begins = recovery.cluster.offsets_for_times([target], interval.start)[target]
     there = _held_by(recovery, target, target_end if begins is None else begins, target_end, interval, read_by, outside=True)
     decided: Newest | Every = (

@@ -72,8 +72,8 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The progress of an interval. ``planned``, ``ticket`` and ``published`` are what its steps returned, None where one did not succeed; it is ``finished``
-    when the last step of its restore has succeeded, and ``left`` names what could not be removed.
+    """The progress of an interval. ``planned``, ``ticket`` and ``published`` are what its steps returned, None for a step that did not succeed. It is
+    ``finished`` when the last step of its restore has succeeded. ``left`` names what could not be removed.
     """
 
     planned: Planned | None
@@ -136,12 +136,12 @@ def busy(recovery: RecoveryContext) -> tuple[str, ...]:
 
 
 def _release(recovery: RecoveryContext, application_id: str, interval: str, *, run_id: str | None) -> None:
-    """Give the slot of an interval back, if it was ``run_id`` that took it (None: whoever did). ``application_id`` is the application's own. Repeating it is
+    """Give the slot of an interval back, if ``run_id`` took it (None: any run). ``application_id`` is the application's own. Repeating it is
     harmless.
     """
     log, at = _slot_log(recovery, application_id), recovery.clock()
     if results.release(log.last(), interval, run=run_id, at=at) is not None:
-        # When somebody was faster and nothing is left to give back, their entry is written once more: it changes nothing.
+        # When another run was faster and nothing is left to give back, its entry is written once more: that changes nothing.
         same = SlotEntry(interval=interval, at=at, slot=None, taken={})
         log.append_after(lambda newest, _: results.release(newest, interval, run=run_id, at=at) or newest or same)
 
@@ -193,8 +193,8 @@ def restore_request(source: str, request: ReprocessRequest, savepoint: str | Non
 def open_interval(
     recovery: RecoveryContext, source: str, request: ReprocessRequest, planned: Planned, *, run_id: str, requested_by: str
 ) -> RestoreTicket:
-    """Take the lock of the interval's application. Nobody has approved a plan: it may replace nothing, and the same records are taken whatever was
-    archived since.
+    """Take the lock of the interval's application. No person approves its plan: it may replace nothing, and the same records are taken whatever was archived
+    since.
     """
     wanted = restore_request(source, request, planned.savepoint)
     return restore.open_restore(
@@ -246,7 +246,7 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
     """
     interval = request.slice.interval
     journal, savepoint = ((), None) if done.ticket is None else _restored(recovery, done.ticket)
-    # What is removed is closed by that, wherever it failed.
+    # The removal of a failed interval closes its journal too: that is not its own progress.
     own = journal if done.finished else tuple(step for step in journal if step.phase is not Phase.CLOSED)
     reached = furthest(own) if journal else None
     records = None if done.planned is None else done.planned.records
@@ -279,7 +279,7 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
 
 
 def raise_unless_succeeded(entry: ReprocessEntry) -> None:
-    """Raise ``Damaged``, so that nobody takes an interval for processed that is not."""
+    """Raise ``Damaged`` for an interval that was not processed, so that its run does not count as a success."""
     if not entry.succeeded:
         left = f"; left: {', '.join(entry.left)}" if entry.left else ""
         raise Damaged(

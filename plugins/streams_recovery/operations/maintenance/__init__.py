@@ -1,4 +1,4 @@
-"""Looking after a repository: checking what it holds, and expiring what nobody needs."""
+"""Looking after a repository: checking its contents, and expiring files that no savepoint needs."""
 
 from streams_recovery.operations.maintenance.announce import announce, deletion_outlook, scheduled, withdraw
 from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good

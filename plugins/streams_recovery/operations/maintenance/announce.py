@@ -45,7 +45,7 @@ def scheduled(recovery: RecoveryContext, run_id: str, apply: Apply) -> DeletionO
 
 
 def withdraw(recovery: RecoveryContext, run_id: str) -> None:
-    """End what was announced: whoever lets runs delete again later is announced it again."""
+    """End the announcement: if runs may delete again later, they announce it anew."""
     newest = _log(recovery).last()
     if newest is not None and newest.rules != WITHDRAWN:
         now = recovery.clock()

@@ -72,8 +72,8 @@ _NEWEST = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """A savepoint that exists no more. ``at`` is when its last copy was stored; ``copies`` are the keys of its manifest's copies. ``summary`` is None
-    when its files may go: then nobody asks any more which they are.
+    """A savepoint that exists no more. ``at`` is when its last copy was stored; ``copies`` are the keys of its manifest's copies. ``summary`` is None when its
+    files may go: then their names are not needed any more.
     """
 
     at: int
@@ -86,8 +86,9 @@ class Holdings:
     """Savepoints that can be read, safety savepoints, expired ones of both, segments, range tables, and what cannot be read or is lost: ids of manifests,
     keys of tables. ``needed`` has the keys of tables that a savepoint names, ``named`` a byte for each segment: 1 when one of these tables or the
     archive does.
-    ``broken`` are hashes of tables that are not whole. ``in_use`` has those that an unfinished restore needs: the one it brings back, and the one that
-    leads back from it, ``of_others`` those that restores of other applications need. What is ``unproven`` counts for no rule, and all that it names stays.
+    ``broken`` are hashes of tables that are not whole. ``in_use`` has the savepoints that an unfinished restore needs: the one it brings back, and the safety
+    savepoint that leads back from it. ``of_others`` has those that restores of other applications need. An ``unproven`` record counts for no rule, and all that
+    it names stays.
     """
 
     savepoints: tuple[Publication, ...]
@@ -139,7 +140,7 @@ def holdings(recovery: RecoveryContext) -> Holdings:
     forged |= forged_safety
     unproven = find_unproven(recovery, forged)
     expired, torn = _expired(recovery, {*(one.savepoint_id for one in (*savepoints, *safety)), *unreadable, *ids_of(forged)})
-    # What a lost manifest named looks as if nobody needed it.
+    # Files that only a lost manifest named look as if no savepoint needed them.
     gone = [f"{savepoint_id} (lost)" for savepoint_id in lost(recovery)]
     # Before the segments: a table is there after those that it names.
     tables = tuple(recovery.repository.listed(recovery.layout.range_tables))
@@ -227,7 +228,7 @@ def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expi
         if expired is None:
             unreadable.append(f"{savepoint_id} (expired)")
             continue
-        # Whoever makes a copy chooses its name: the grace period counts from when it was stored.
+        # The writer of a copy chooses its name: the grace period counts from when it was stored.
         summary, at = expired
         over = bool(retention.past_grace({savepoint_id: at}, now=recovery.clock(), grace_ms=grace_ms(recovery)))
         found[savepoint_id] = Expired(at=at, summary=None if over else summary, copies=tuple(file.key for file in copies))
@@ -263,7 +264,7 @@ def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Objects that nobody needs any more, besides segments: the ``work`` of runs that are over, and ``staged`` files of writers that were killed. The work of
+    """Objects besides segments that are not needed any more: the ``work`` of runs that are over, and ``staged`` files of writers that were killed. The work of
     runs in ``kept`` is as old, and stays.
     """
 
@@ -273,8 +274,8 @@ class Leftovers:
 
 
 def leftovers(recovery: RecoveryContext) -> Leftovers:
-    """All leftovers at this moment, those of drills too. Only who holds the application's lock knows that no run needs it: whoever had the lock before has lost
-    it, and its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
+    """All leftovers at this moment, those of drills too. Only the holder of the application's lock knows that no run needs them: an earlier holder has lost the
+    lock, and its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
     """
     found = [_left_of(one) for one in (recovery, drills_of(recovery)) if one is not None]
     return Leftovers(
@@ -285,7 +286,9 @@ def leftovers(recovery: RecoveryContext) -> Leftovers:
 
 
 def drills_of(recovery: RecoveryContext) -> RecoveryContext | None:
-    """The part of the repository that the drills of this application write to, with its lock; None without drills. Nobody else looks after it."""
+    """The part of the repository that the drills of this application write to, with its lock; None without drills. Only the application's own maintenance looks
+    after it.
+    """
     drill = recovery.config.drill
     if drill is None or not drill.enabled or drill.application_id == recovery.application_id:
         return None

@@ -69,7 +69,7 @@ class ExpirePlan:
 
     @property
     def not_judged(self) -> tuple[str, ...]:
-        """What stays because nobody can tell whether it is needed, in words."""
+        """The records and files that stay because it is unknown whether they are needed, in words."""
         unproven = (unproven_text(self.unproven_count),) if self.unproven_count else ()
         return (*unproven, *(() if self.blocked is None else (self.blocked,)))
 
@@ -169,7 +169,7 @@ def _planned(recovery: RecoveryContext, found: Holdings, left: Leftovers) -> Exp
         files=tuple(file.key for file in files),
         bytes=sum(file.bytes for file in files),
         forget=tuple(sorted(savepoint_id for savepoint_id, gone in found.expired.items() if gone.summary is None)),
-        # What a run has left may be all that is known of a savepoint that is lost.
+        # Artifacts of a run may be the only trace of a savepoint that is lost.
         leftovers=replace(left, work=()) if found.unreadable else left,
         unproven=forged_records(found.unproven.records),
         unproven_count=len(found.unproven.records),

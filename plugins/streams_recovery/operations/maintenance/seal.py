@@ -107,7 +107,7 @@ def adopt(recovery: RecoveryContext, *, run_id: str, requested_by: str, reason: 
     """Vouch for what has no seal, under the application's lock: whatever there is, or exactly the plan whose hash is ``approved``. Raises ``LockHeld`` also
     for a lock without a seal, and ``PlanChanged``.
     """
-    # To a sealed repository a lock without a seal is nobody's: look as those who write without one see it.
+    # A sealed repository does not see a lock without a seal: look at it as an unsealed process sees it.
     unsealed = Repository(recovery.config.storage.location, recovery.credentials)
     held = ApplicationLock(unsealed, recovery.layout, recovery.clock).holder()
     if held is not None:

@@ -1,7 +1,7 @@
-"""The records that expiry cannot judge: in a sealed repository, those that nobody who may write has sealed and no person has adopted.
+"""The records that expiry cannot judge: in a sealed repository, those without the seal of a permitted writer that no person has adopted.
 
-They are not used, and they may be true: the repository is older than its seals, or the key that sealed them was taken back. So nothing goes that one of them
-names. A record that names nothing that can be read might name any file.
+They are not used, and they may be true: the repository may be older than its seals, or the key that sealed them was withdrawn. So no object that they name is
+removed. A record that names nothing that can be read might name any file.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _ENTRY: Final = re.compile(r"/[0-9]{12}\.json")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unproven:
     """``records`` has why each is not believed, by key. ``named`` are the savepoints among them, alive and expired, ``files`` those that entries of the archive
-    name, ``pins`` those that keep a savepoint by a key that nobody knows, and ``in_use`` the savepoints that restores need. What is ``unreadable`` might name
-    any file.
+    name, ``pins`` those that keep a savepoint by an unknown key, and ``in_use`` the savepoints that restores need. An ``unreadable`` record might name any
+    file.
     """
 
     records: Mapping[str, str] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def _forged(repository: Repository, keys: Collection[str]) -> dict[str, str]:
         except Forged as error:
             return str(error.facts["why"])
         except (Damaged, NotFound):
-            # Whoever reads it says so.
+            # The reader of that record reports it.
             return None
         return None
 
@@ -137,8 +137,8 @@ def _archived(plain: RecoveryContext, keys: Iterable[str]) -> tuple[set[str], li
 
 
 def _restores(recovery: RecoveryContext, plain: RecoveryContext) -> tuple[dict[str, str], set[str], list[str]]:
-    """Restores with a journal that is not believed and no end that is: why, by key; the savepoints that they need; and the keys of those of which that is not
-    known. An end that nobody proves ends nothing.
+    """Restores with a forged journal and without a proven end: the reasons by key, the savepoints that they need, and the keys of restores whose savepoints are
+    unknown. An unproven end ends nothing.
     """
     why, needed, blind = dict[str, str](), set[str](), []
     for restore_id in sorted(unfinished.restores_of(plain)):

@@ -66,7 +66,7 @@ class ArchivedInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """Facts that somebody answers for, by the names of the old topics: ``same_offsets`` have the same offsets at the target, which is sampled; the mirror of
+    """Facts that a person vouches for, by the names of the old topics: ``same_offsets`` have the same offsets at the target, which is sampled; the mirror of
     ``committed_only`` reads committed records only, so that none of an aborted transaction is at the target.
     """
 

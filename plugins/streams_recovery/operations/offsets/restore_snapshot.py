@@ -1,4 +1,4 @@
-"""Taking a group's offsets back to a snapshot: plan, proof that nobody is in the group, all of them or none."""
+"""Taking a group's offsets back to a snapshot: plan, proof that the group is empty, and setting all offsets or none."""
 
 from __future__ import annotations
 

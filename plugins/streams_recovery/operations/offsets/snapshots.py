@@ -39,8 +39,8 @@ def take(
     without_offsets: bool = False,
 ) -> OffsetSnapshot:
     """The offsets that these groups have now, on ``topics`` or wherever they have any. A group that has none there is left out, and so is a topic, unless
-    ``without_offsets`` are wanted too: then going back deletes what is set there later. A group that cannot be read is noted with the reason: it is of
-    somebody else, and must not keep anybody from a savepoint.
+    ``without_offsets`` are wanted too: then going back deletes what is set there later. A group that cannot be read is noted with the reason: it belongs to
+    another application, and must not block a savepoint.
     """
     found: list[GroupOffsets] = []
     unread: dict[str, str] = {}

@@ -47,8 +47,8 @@ def against(recovery: RecoveryContext, request: OutputsRequest) -> Against:
 
 
 def begin(recovery: RecoveryContext, original: RecoveryContext | None, request: OutputsRequest) -> OutputsTicket:
-    """Find both sides, waiting where that is needed, and leave a Spark job its specification. ``original`` is the application that this one is a clone of,
-    None where it is compared with an interval. Raises what ``of_clone`` and ``of_interval`` raise.
+    """Find both sides, waiting where that is needed, and leave a Spark job its specification. ``original`` is the application of which this one is a clone,
+    None for a comparison with an interval. Raises what ``of_clone`` and ``of_interval`` raise.
     """
     found = against(recovery, request)
     sides = of_interval(recovery, request.interval) if original is None else of_clone(original, recovery)

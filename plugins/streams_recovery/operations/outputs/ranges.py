@@ -120,8 +120,8 @@ def _without_transactions(*applications: RecoveryContext) -> tuple[str, ...]:
 
 
 def of_interval(recovery: RecoveryContext, start: int | None) -> Sides:
-    """Both sides of the results of an interval: the newest one, or the one that begins at ``start``. Waits until the application has processed the input that
-    there is now. Raises ``NotFound``, ``Refused`` and ``ApplicationNotReady``.
+    """Both sides of the results of an interval: the newest interval, or that which begins at ``start``. Waits until the application has processed the present
+    input. Raises ``NotFound``, ``Refused`` and ``ApplicationNotReady``.
     """
     entry = _entry(recovery, start)
     published = () if entry.published is None else entry.published.outputs

@@ -62,13 +62,13 @@ def require_label(manifest: Manifest, *, allow_ahead: bool, allow_damaged: bool)
 
 
 def check_state(recovery: RecoveryContext, store: SavepointStore, manifest: Manifest) -> None:
-    """Raise ``Damaged`` when the manifest is not the one that was published, or a file of its internal topics is missing or has another size."""
+    """Raise ``Damaged`` when the manifest differs from the published one, or a file of its internal topics is missing or has another size."""
     check_published(recovery, store, manifest.savepoint_id)
     check_files(recovery, manifest, pieces_of(topic for topic in manifest.topics if topic.role.internal))
 
 
 def check_published(recovery: RecoveryContext, store: SavepointStore, savepoint_id: str) -> None:
-    """Raise ``Damaged`` when the manifest is not the one that was published."""
+    """Raise ``Damaged`` when the manifest differs from the published one."""
     # Savepoints of releases that kept no record of their publication have nothing to be compared with.
     with contextlib.suppress(NotFound):
         if store.altered(savepoint_id):
@@ -224,7 +224,7 @@ def proven(
     """
     found: dict[str, Evidence | None] = {}
     for name in sorted(going):
-        # Of a topic whose name does not begin with the id it may be that nothing at all says whose it is.
+        # A topic whose name does not begin with the id may have no evidence at all of its owner.
         attribution = whose.get(name)
         named = name in safeguards.delete and (attribution is None or not attribution.proven)
         found[name] = Evidence.NAMED if named else None if attribution is None else attribution.evidence
@@ -280,8 +280,8 @@ def refuse_joined_inputs(joined: Iterable[TopicPartition]) -> None:
 
 
 def refuse_foreign_topics(recovery: RecoveryContext, placed: Iterable[Placed]) -> None:
-    """Raise ``Refused`` naming topics that a sandbox would make and that are not its own by their names. Nobody approves its plan, and what it reads is the
-    application's: an input that is gone or empty is not for a drill to fill.
+    """Raise ``Refused`` naming topics that a sandbox would create and that are not its own by their names. No person approves its plan, and its inputs are the
+    application's: a drill must not fill an input that is gone or empty.
     """
     if not isinstance(recovery.config, SandboxApplication):
         return
@@ -329,8 +329,8 @@ def _created_by_undone(recovery: RecoveryContext, manifest: Manifest) -> dict[st
 
 
 def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collection[str] = ()) -> None:
-    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown: somebody has created it since. ``empty`` names those
-    that may be another one. The same when other topics would be created than was approved; but an empty one that was to be created may be there now.
+    """Raise ``PlanChanged`` when a topic that would be deleted is not the one in the plan: it was created again since. ``empty`` names topics that may be
+    others. The same when other topics would be created than was approved; but an empty topic that was to be created may be there now.
     """
     shown_made, made_now = {step.name for step in approved.create}, {step.name for step in now.create}
     made = sorted((shown_made - made_now - set(empty)) | (made_now - shown_made))

@@ -45,10 +45,10 @@ def drain_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> E
 
 
 def plan_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
-    """The specification of the job that loads what was held back. Repeating it goes on behind what an earlier attempt has loaded.
+    """The specification of the job that loads the input that was held back. Repeating it goes on behind the records of an earlier attempt.
 
-    Raises ``ApplicationRunning``, ``ApplicationNotReady`` before all that was given first is processed, ``OffsetsUnstable`` while somebody writes, and
-    ``Damaged`` for records that cannot be of this restore: the application has read from these topics, and they are not made anew.
+    Raises ``ApplicationRunning``, ``ApplicationNotReady`` before all input that was loaded first is processed, ``OffsetsUnstable`` while the topics are written
+    to, and ``Damaged`` for records that cannot be of this restore: the application has read from these topics, and they are not created again.
     """
     planned, held = _held(recovery, ticket, before=Phase.INPUT_COMPLETE)
     if not held:

@@ -26,7 +26,7 @@ def drain(recovery: RecoveryContext, ticket: RestoreTicket) -> EndsSummary:
     """Wait until inputs and repartition topics are read to their ends, then stop every instance. Repeating it is harmless.
 
     As long as they are worked off there is no limit. Raises ``Refused`` for a restore that goes on behind the savepoint, and ``ApplicationNotReady``
-    naming what was not read when nothing had moved for the configured time, or when somebody else stopped the application before.
+    naming what was not read when nothing had moved for the configured time, or when the application was stopped from outside before.
     """
     planned = stored_plan(recovery, ticket)
     guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
@@ -87,8 +87,8 @@ def inputs_of(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPart
 
 
 def awaited_inputs(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
-    """The inputs that a started application is waited for to read. One that only committed offsets show may be read no more, as when another version is taken
-    back: its offset is set, and nobody may ever read it.
+    """The inputs that a started application is waited for to read. An input that only committed offsets show may be read no more, as when another version is
+    taken back: its offset is set, and the application may never read it.
     """
     left = planned.upgrade.left_inputs if planned.upgrade else frozenset()
     inputs, config = [tp for tp in inputs_of(recovery, planned) if tp.topic not in left], recovery.config

@@ -74,7 +74,7 @@ def look(
     ``may_move`` may be moved.
 
     Raises ``Refused`` with everything that blocks it: records that are not archived, open transactions, other groups that have members or
-    were not named; and then, when somebody wrote while it looked.
+    were not named; and then for inputs that were written to while it looked.
     """
     inputs = _living_inputs(recovery, begin, present)
     images = partition_images(inputs)

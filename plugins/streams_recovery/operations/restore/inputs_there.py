@@ -156,8 +156,8 @@ def _places(
 def _replaced(
     recovery: RecoveryContext, manifest: Manifest, topic: TopicImage, name: str, places: Collection[InputPlace], allowed: Allowed
 ) -> dict[TopicPartition, Contained] | None:
-    """The partitions of an input that the savepoint has as a whole; None where nothing of it is in the savepoint. Raises ``Refused`` where only
-    some of it is, and ``TargetNotEmpty`` where nothing may be replaced.
+    """The partitions of an input whose records are all in the savepoint; None if none of its records are. Raises ``Refused`` if only some of them are, and
+    ``TargetNotEmpty`` if nothing may be replaced.
     """
     target = ReachedCluster(connection=recovery.connection, cluster=recovery.cluster)
     archive = ArchivedInputs(repository=recovery.repository, manifest=manifest)

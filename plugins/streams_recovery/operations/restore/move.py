@@ -32,7 +32,7 @@ def where_it_runs(recovery: RecoveryContext, before: str | None) -> Iterator[Rec
 
 
 def running_at(recovery: RecoveryContext, before: str | None) -> tuple[str, ...]:
-    """Instances that run, and those that would if a run that is dead had not left them stopped; none where a site that is left cannot be asked."""
+    """Instances that run, and those that a dead run has left stopped. Empty if the site that is left cannot be asked."""
     try:
         with where_it_runs(recovery, before) as old:
             return quiesce_record.at_work(old)
@@ -45,8 +45,8 @@ def running_at(recovery: RecoveryContext, before: str | None) -> tuple[str, ...]
 
 def leave(recovery: RecoveryContext, ticket: RestoreTicket, old: RecoveryContext, lost: str, *, on_record: bool) -> StopSummary:
     """Stop every instance at the site ``old`` and empty the group there, or fence the site where a person has typed that it is ``lost`` and it does not answer;
-    and enter the move in the log. With ``on_record`` what is stopped is written down before, for whoever has to bring it back. Raises
-    ``ApplicationRunning`` where it answers and something goes on running, whatever was typed; ``Refused`` where it does not answer and nothing was typed.
+    and enter the move in the log. With ``on_record`` the stop is written down before it happens, so that a later run can bring the instances back. Raises
+    ``ApplicationRunning`` if the site answers and an instance goes on running, whatever was typed; ``Refused`` if it does not answer and nothing was typed.
     """
     unproven: list[str] = []
     known = Roll(accounted={})
@@ -101,8 +101,8 @@ def leave(recovery: RecoveryContext, ticket: RestoreTicket, old: RecoveryContext
 
 
 def _fence(recovery: RecoveryContext, ticket: RestoreTicket, seen: SeenSite, lost: str) -> Fence | None:
-    """The fence of a site that is not proven down. Raises ``Refused`` where nobody gave a word for it; but not where the move counts by now, because then this
-    restore has proven it before, and a site that goes away later must not keep it from being resumed.
+    """The fence of a site that is not proven down. Raises ``Refused`` if no person has typed the name of the site. Not if the move is on record by now: then
+    this restore has proven it before, and must be resumable when the site goes away later.
     """
     if not seen.unseen:
         return None

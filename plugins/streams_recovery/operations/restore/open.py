@@ -71,7 +71,7 @@ def guarded(recovery: RecoveryContext, ticket: RestoreTicket, *, at_least: Phase
 
 
 def stored_plan(recovery: RecoveryContext, ticket: RestoreTicket) -> RestorePlan:
-    """The plan this restore carries out. Raises ``Altered`` unless it is the one that was approved, and it alone is there."""
+    """The plan that this restore carries out. Raises ``Altered`` if it is not the approved plan, or if other plans are beside it."""
     recovery.artifacts.refuse_others(ticket.restore_id, PLAN)
     planned = recovery.artifacts.read(RestorePlan, ticket.plan)
     check_plan(planned, where=ticket.plan.key)
@@ -264,7 +264,7 @@ def check_free(recovery: RecoveryContext, restore_id: str, *, take_over: bool) -
 
 
 def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
-    """The plan of a restore that failed, for somebody to approve again: by the repository alone nobody can tell who began it. Raises what ``resume``
+    """The plan of a restore that failed, to be approved again: the repository alone cannot prove who began it. Raises what ``resume``
     raises.
     """
     ticket = _ticket(recovery, restore_id)

@@ -30,13 +30,13 @@ from streams_recovery.operations.renewed_lock import Locked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSource:
-    """The state and the input that a restore begins from. ``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those
-    of the archive, and ``cuts`` says which of their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed
-    over, and ``passed_archive`` is why the newest archive was. ``offsets`` says where the inputs go on. With ``may_move`` the inputs that are there are cut in
-    place, and the groups that it names may be moved; None leaves them as they are. ``move`` says to which site the application goes, ``running`` what runs at
-    the one that it leaves, and ``warnings`` what to tell of that. ``deletes`` are internal topics that a version has made which is taken back.
-    ``archive_entry`` is the last entry of the continuous archive that counts, None for the newest one, 0 for none; ``archived`` is what was found in it
-    already. ``state`` says of which cut behind the savepoint the manifest is, None for the savepoint's own.
+    """The state and the input that a restore begins from. ``manifest`` is the savepoint to place and load. With a ``point``, its inputs and globals are those
+    of the archive, and ``cuts`` says which of their rows belong to the moment, by their names in the savepoint; ``unreadable`` savepoints were passed over, and
+    ``passed_archive`` is why the newest archive was. ``offsets`` says where the inputs go on. With ``may_move`` the inputs that are there are cut in place, and
+    the groups that it names may be moved; None leaves them as they are. ``move`` says to which site the application goes, ``running`` names the instances at
+    the site that it leaves, and ``warnings`` are about that. ``deletes`` are internal topics that a version has made which is taken back. ``archive_entry`` is
+    the last entry of the continuous archive that counts, None for the newest one, 0 for none; ``archived`` is what was found in it already. ``state`` says of
+    which cut behind the savepoint the manifest is, None for the savepoint's own.
     """
 
     manifest: Manifest
@@ -155,7 +155,7 @@ def target_settings(recovery: RecoveryContext, placed: Iterable[Placed]) -> Targ
     try:
         defaults = agreed(recovery.cluster.topic_defaults()) if placed else {}
     except Refused:
-        # Whoever may not look at the brokers sets all that was in force.
+        # A principal that may not describe the brokers sets all settings that were in force.
         defaults = {}
     asked = to_ask((one.image for one in placed), defaults)
     replicas = max((one.image.replication_factor for one in placed), default=1)
@@ -178,7 +178,7 @@ def topic_to_create(
         # Results of the past would expire as soon as they are written.
         final |= {"retention.ms": "-1", "retention.bytes": "-1"}
     if existing is not None and same_input(placed, existing):
-        # What its owner has set on it, all of which it gets again.
+        # The owner's settings on the topic, all of which it gets again.
         final = owner_config(existing.config)
     final = {**dialect.topic_settings, **final}
     return TopicToCreate(

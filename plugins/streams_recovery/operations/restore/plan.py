@@ -97,7 +97,7 @@ def as_approved(request: RestoreRequest, approved: str | None) -> RestoreRequest
 
 
 def _deployed_otherwise(recovery: RecoveryContext, deploy: tuple[str, ...]) -> tuple[str, ...]:
-    """A version that was taken back is still what the configuration deploys, until somebody changes it."""
+    """The configuration still deploys a version that was taken back, until a person changes it."""
     last = newest_restore(recovery) if deploy else None
     try:
         before = () if last is None else plan_of(recovery, last).deploy

@@ -44,8 +44,8 @@ class Queried:
 
 
 def query_stores(recovery: RecoveryContext, planned: RestorePlan, *, patience: float | None = None) -> tuple[QueryCheck, ...]:
-    """Ask for the newest keys of every key-value store that is declared ``queryable``, of each partition that has records, and compare. Each key is asked
-    of the instance that has it; the store as a whole where the application has no such route. Any other store that is ``queryable`` is not asked, and has
+    """Ask for the newest keys of every key-value store that is declared ``queryable``, of each partition that has records, and compare. Each key is asked of
+    the instance that has it; an application without such a route is asked for the store as a whole. Any other store that is ``queryable`` is not asked, and has
     no ``sampled`` keys in what is returned. Raises ``Damaged`` when an answer is not what was restored, also after ``patience`` seconds (by default, two
     commits and a margin), and what asking raises.
     """
@@ -98,7 +98,7 @@ def _asked(recovery: RecoveryContext, store: str, topic: TopicToCreate, patience
         what = f"answers of store {store} that agree with its changelog"
         poll(agrees, seconds=patience, interval=1.0, what=what, message=lambda: f"{latest[-1].different} of {len(sample)} keys differ")
     except AnswerTooLarge as error:
-        # What was loaded is proven without it.
+        # The load is proven without it.
         return _not_asked(store, f"the answer has more than {error.facts.get('limit')} bytes, which is all that is read")
     return latest[-1] if latest[-1].sampled else _not_asked(store, "only deleted keys were found, and of these a whole store tells nothing")
 

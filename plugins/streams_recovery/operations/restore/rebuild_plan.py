@@ -50,8 +50,8 @@ from streams_recovery.operations.restore.placing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BehindSavepoint:
-    """A savepoint, read with its ranges, whose inputs and globals go on with what is ``archived`` behind it; None where nothing is. ``left`` says why what
-    there is is not used.
+    """A savepoint, read with its ranges. ``archived`` is the archived input behind it with which its inputs and globals go on, None if there is none. ``left``
+    says why archived input is not used.
     """
 
     manifest: Manifest
@@ -302,7 +302,7 @@ def archived_input(recovery: RecoveryContext, manifest: Manifest, gone: Collecti
     try:
         found = archived_behind(recovery, manifest, upto=upto, topics=gone) if gone else None
     except Damaged as error:
-        # What is in the savepoint can be brought back all the same. Whoever approves knows what is missing.
+        # The savepoint can be brought back all the same. The plan tells its approver what is missing.
         why = f"input that was archived behind the savepoint is not used, because the archive cannot be read: {error.reason}"
         return BehindSavepoint(manifest=manifest, left=(why,))
     if found is None:
@@ -317,8 +317,8 @@ def archived_input(recovery: RecoveryContext, manifest: Manifest, gone: Collecti
 
 
 def check_still_planned(recovery: RecoveryContext, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
-    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown, or is an input that was shown empty and is not any more.
-    ``created`` has the ids of those that this rebuild made itself.
+    """Raise ``PlanChanged`` when a topic that would be deleted is not the one in the plan, or is an input that was empty in the plan and is not any more.
+    ``created`` has the ids of topics that this rebuild created itself.
     """
     shown = {gone.name: gone.topic_id for gone in planned.delete} | {step.name: step.replaces for step in planned.create}
     there = recovery.cluster.describe_topics({*internal_topics(recovery), *shown})

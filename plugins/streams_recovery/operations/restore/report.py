@@ -179,7 +179,7 @@ def checked_evidence(path: Path, public_keys: tuple[str, ...]) -> tuple[RestoreR
     """The evidence in a copy of a ``report.json``, and its page: proven by its seal, without any access to the repository. Raises ``NotFound``, ``Forged``
     and ``Damaged``, and ``ConfigInvalid`` for what is no public key.
     """
-    # Slow to import, and nobody else here needs it.
+    # Slow to import, and only this function needs it.
     from streams_recovery.storage.seals import Seals  # noqa: PLC0415
 
     if not public_keys:
@@ -217,7 +217,7 @@ def earlier_restores(recovery: RecoveryContext) -> list[Timed]:
     newest = sorted(((one, layout) for layout in layouts for one in reports(recovery.repository, layout)), key=lambda found: found[0])
     found = []
     for restore_id, layout in newest[-NEWEST:]:
-        # Evidence is read by whoever asks for it. That one file cannot be read is no reason not to restore.
+        # Evidence is for people. An unreadable file of it is no reason not to restore.
         with contextlib.suppress(Damaged, NotFound):
             report, _ = _read(recovery.repository, layout.report(restore_id))
             if report.seconds is not None:

@@ -90,7 +90,7 @@ def removed_state(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeRepor
 
 
 def require_fresh_state(recovery: RecoveryContext, ticket: RestoreTicket, *, started: bool) -> StateSince | None:
-    """Local state as the port sees it since this restore has removed it; None where it has removed none. Raises ``StaleState`` for state that is older:
+    """Local state as the port sees it since this restore has removed it; None if it has removed none. Raises ``StaleState`` for state that is older:
     Kafka Streams would go on with it beside the new changelogs.
     """
     wiped = result_of(entries(recovery, ticket), Phase.WIPED)
@@ -120,8 +120,8 @@ def wipe_noted(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
 
 
 def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
-    """Start every instance. The ends of the inputs are read first: they are what the application has to catch up to. Raises ``Damaged`` when
-    an offset is not the one that was set, or, after an earlier start, is gone.
+    """Start every instance. The ends of the inputs are read first: they are what the application has to catch up to. Raises ``Damaged`` when an offset differs
+    from what was set, or, after an earlier start, is gone.
     """
     before = reached(guarded(recovery, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
     planned = stored_plan(recovery, ticket)
@@ -176,8 +176,8 @@ def launched(recovery: RecoveryContext, planned: RestorePlan) -> StartSummary:
 
 
 def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> None:
-    """Every offset must still be the one that was set. Kafka deletes those of a topic some time after the topic, and a table that is restored from its source
-    topic stays empty without one: no error would tell.
+    """Every offset must still be as it was set. Kafka deletes the offsets of a topic some time after the topic, and a table that is restored from its source
+    topic stays empty without an offset: no error would tell.
     """
     found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets]) if planned.offsets else {}
     wrong = [
@@ -271,7 +271,7 @@ def finish(
     query_checks: tuple[QueryCheck, ...] | None = None,
 ) -> RestoreReport:
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and
-    ``query_checks`` are what the steps before found; None where a restore that is resumed did not take them again: its journal has it then.
+    ``query_checks`` are what the steps before found; None if a resumed restore did not repeat these steps: then its journal has their results.
     """
     require_lock(recovery, ticket)
     verified = require_verified(recovery, ticket) if verified is None else verified
@@ -283,7 +283,7 @@ def finish(
     still_held = topic_holds.release_restore_holds(recovery)
     expiring = topic_holds.about_to_expire(recovery, [step.name for step in planned.create])
     report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), still_held, expiring)
-    # Before the last phase: a restore that is closed cannot be resumed, so nobody could write the evidence any more.
+    # Before the last phase: a closed restore cannot be resumed, so the evidence could not be written any more.
     report = keep_evidence(recovery.repository, recovery.layout, report)
     quiesce_record.end(recovery)
     note(recovery, ticket, Phase.CLOSED)
@@ -292,8 +292,8 @@ def finish(
 
 
 def finish_topics(recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary) -> RestoreReport:
-    """The end of a restore of single topics: settings put back, evidence written, the lock given back. The application is left as it is, down where its own
-    topics came back. Raises ``Damaged`` when an offset is not the one that was set: Kafka deletes those of a deleted topic some time after the topic.
+    """The end of a restore of single topics: settings put back, evidence written, the lock given back. The application is left as it is, and down if its own
+    topics came back. Raises ``Damaged`` when an offset differs from what was set: Kafka deletes the offsets of a deleted topic some time after the topic.
     """
     guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.CLOSED)
     planned = stored_plan(recovery, ticket)

@@ -328,7 +328,7 @@ def _read(offsets: Collection[OffsetToSet], targets: Collection[_Target]) -> int
 
 
 def _readers(recovery: RecoveryContext, source: TopicsSource, targets: Sequence[_Target]) -> Iterator[OtherReader]:
-    """Other groups that read these topics, or did when the savepoint was taken. Nobody moves them: the plan tells where they would go on."""
+    """Other groups that read these topics, or did when the savepoint was taken. A restore does not move them: the plan tells where they would go on."""
     if not source.in_place:
         return
     names = {target.name: target for target in targets}

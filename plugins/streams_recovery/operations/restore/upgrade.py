@@ -39,7 +39,7 @@ LOGGER = logger("streams_recovery.operations.restore.upgrade")
 _WATCHED: Final = "watched"
 # What a run of another kind may hold the lock for while a version that failed waits to be stopped.
 LOCK_WAIT_SECONDS: Final = 600.0
-# Often enough to see an instance that ends and that somebody else starts again.
+# Often enough to see an instance that ends and is started again from outside.
 _LOOK_SECONDS = 2.0
 
 
@@ -143,8 +143,8 @@ def _watched(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched | None
 
 
 def _look(recovery: RecoveryContext, change: VersionChange, lag: RecordLag, restarts: Restarts, at: float) -> WatchLook:
-    """Committed offsets are read before the ends: what came in between is not taken for lag that nobody works on. An input without an offset may begin at its
-    end, so nobody can say how much of it is left.
+    """Committed offsets are read before the ends, so progress in between is not missed. An input without an offset may begin at its end, so how much of it is
+    left is unknown.
     """
     read = {tp for tp in (*input_partitions(recovery), *repartition_partitions(recovery)) if tp.topic not in change.left_inputs}
     committed = {tp: known for tp, known in recovery.groups.last_committed(recovery.application_id).items() if tp in read}
@@ -250,14 +250,14 @@ def _put_back(recovery: RecoveryContext, ticket: RestoreTicket, lock: LockTicket
     with renewed_lock(recovery, HeldLock(lock=lock)):
         run_program(list(approved.roll_back), environment, verb="deploy the old version", seconds=deploy.timeout_seconds)
     if ticket.running:
-        # On record before the upgrade is over: whoever comes next starts what this run may not live to start.
+        # On record before the upgrade is over: the next run starts the instances if this run dies before it does.
         quiesce_record.begin(recovery, _back_run(ticket), QuiesceMode.STOP, ticket.running)
     note(recovery, ticket, Phase.CLOSED)
     return True
 
 
 def _touched(recovery: RecoveryContext, saved: Manifest) -> str | None:
-    """The difference between the state and the savepoint that was taken when the application was down; None where there is none."""
+    """The difference between the state and the savepoint that was taken when the application was down; None if there is no difference."""
     alive = [one.name for one in not_gone(recovery)]
     if alive:
         return f"{', '.join(alive)} run"
@@ -292,7 +292,7 @@ def _deployed(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
 
 
 def way_back(recovery: RecoveryContext, ticket: RestoreTicket) -> Undo | None:
-    """The restore that takes back an upgrade which failed, as its plan said; None where nothing has to be, or the new version has been watched and only the
+    """The restore that takes back a failed upgrade, as its plan said. None if nothing has to be taken back, or if the new version has been watched and only the
     report is not written. A person has approved it with that plan.
     """
     if not isinstance(ticket.request, UpgradeInPlace):

@@ -17,7 +17,7 @@ from streams_recovery.operations.savepoint.values import Ticket
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderLock:
-    """A restore, or an append of what it set aside, under the lock of the application. ``plan`` is where the one that was approved is stored."""
+    """A restore, or an append of input that it set aside, under the lock of the application. ``plan`` is where the approved plan is stored."""
 
     application_id: str
     restore_id: str
@@ -29,9 +29,9 @@ class UnderLock:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTicket(UnderLock):
     """A restore under way. ``plan_hash`` is that of its plan; ``running`` are the instances that ran when it was
-    opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from. ``before`` is the site
-    that the application leaves, None where it stays at its site. ``here`` is the site at which it was opened, where all of its steps are taken, None in tickets
-    from before there were sites.
+    opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from. ``before`` is the site that
+    the application leaves, None if it stays at its site. ``here`` is the site at which it was opened and all of its steps are taken, None in tickets from
+    before there were sites.
     """
 
     request: RestoreRequest
@@ -59,7 +59,7 @@ class StopSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivedSummary:
-    """The site that the application belongs to by now, the one that it left, and those that are ``fenced``."""
+    """The site that the application belongs to by now, the site ``before`` that it left, and the ``fenced`` sites."""
 
     site: str
     before: str
@@ -158,7 +158,7 @@ class StartSummary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredSummary:
     """The application at work again: RUNNING everywhere, and every input processed to the end it had at the start. ``seconds`` is the whole time of the
-    restore until then, as the log of restores and an estimate have it. ``local_state`` is what was seen of its age, None where none was removed.
+    restore until then, as the log of restores and an estimate have it. ``local_state`` is what was seen of its age, None if none was removed.
     """
 
     instances: tuple[str, ...]

@@ -107,7 +107,7 @@ def _keys_requested(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
 def check_verify(
     recovery: RecoveryContext, ticket: RestoreTicket, loaded: ArtifactRef | None, compared: ArtifactRef | None
 ) -> VerifySummary:
-    """Raise ``Damaged`` unless there is a proof for every planned partition, and its log is still the one that was read. ``loaded`` is the load's result,
+    """Raise ``Damaged`` unless there is a proof for every planned partition, and its log is still the log that was read. ``loaded`` is the load's result,
     ``compared`` that of the comparison; None when there was none. In a rebuild these are inputs, globals and outputs, if any, and ``verify_cleared``
     has to follow.
     """
@@ -148,8 +148,8 @@ def proven(
 
 
 def verify_cleared(recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary) -> ClearedSummary:
-    """Prove that no internal topic is left to take a state from, which is what stands for the state in a rebuild. ``verified`` is what ``check_verify`` found
-    of the topics that were loaded. Raises ``TargetNotEmpty``.
+    """Prove that no internal topic is left to take a state from: in a rebuild this takes the place of a comparison of state. ``verified`` is what
+    ``check_verify`` found of the loaded topics. Raises ``TargetNotEmpty``.
     """
     guarded(recovery, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
     gone = check_cleared(recovery, stored_plan(recovery, ticket))

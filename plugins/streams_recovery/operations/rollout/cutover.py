@@ -51,7 +51,7 @@ def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) ->
     if ticket.step is CutoverStep.ROLL_BACK:
         closed = _down(clone, ticket)
     elif role(clone) is Role.LIVE:
-        # An earlier attempt came to the end of it. Only the one that must not run is made sure of.
+        # An earlier attempt came to the end. Now only the application that must not run is proven down.
         closed = _down(old, ticket)
     else:
         closed = _down(clone, ticket)
@@ -68,7 +68,7 @@ def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) ->
 
 def _down(recovery: RecoveryContext, ticket: CutoverTicket) -> dict[str, bool]:
     if role(recovery) is Role.LIVE:
-        # Until the outputs are transferred it is to run: whoever is killed, its next savepoint brings it back.
+        # Until the outputs are transferred it is to run: after a kill its next savepoint brings it back.
         quiesce_record.begin_stop(recovery, ticket.run, ())
     return {recovery.application_id: bring_down(recovery).clean}
 
@@ -115,7 +115,7 @@ def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 
 
 def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
-    """Write down who writes the outputs from now on. First the one that must not any more, so that at no moment both may. Raises
+    """Write down which application writes the outputs from now on. The entry of the retired one comes first, so that at no moment both may write. Raises
     ``ApplicationRunning`` unless those that must be down are.
     """
     hold_both(old, clone, ticket)
@@ -159,7 +159,7 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 
 def _close(old: RecoveryContext, clone: RecoveryContext, *, but: str | None = None) -> None:
     """Give every run that retired the old application and ended without the clone's entry one that does not make it live: of one run only the first entry in
-    each log counts, so nobody can add the other one afterwards.
+    each log counts, so the missing entry cannot be added afterwards.
     """
     logs = entries_of(clone.ownership), entries_of(old.ownership)
     for run in unanswered(*logs, application_id=clone.application_id, of=old.application_id):
@@ -168,7 +168,7 @@ def _close(old: RecoveryContext, clone: RecoveryContext, *, but: str | None = No
 
 
 def _transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
-    """The transfer that this run has made, or the one that this run finishes."""
+    """The transfer that this run has made, or that it finishes for an earlier run."""
     live = clone if ticket.step is CutoverStep.CUT_OVER else old
     last = live.ownership.last()
     if last is None or (ticket.step is CutoverStep.ROLL_BACK and last.run != ticket.run):
@@ -218,7 +218,9 @@ def _require_down(recovery: RecoveryContext) -> None:
 
 
 def start_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LiveStarted:
-    """Start the one that writes the outputs by now, unless it is to be restored first. Raises ``Refused`` when the other one may write them too, or runs."""
+    """Start the application that writes the outputs by now, unless it is to be restored first. Raises ``Refused`` when the other one may write them too, or
+    runs.
+    """
     hold_both(old, clone, ticket)
     recovery, other = (clone, old) if ticket.step is CutoverStep.CUT_OVER else (old, clone)
     if role(recovery) is not Role.LIVE or role(other) is Role.LIVE:
@@ -343,7 +345,7 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
             if last.run != ticket.savepoint_id:
                 return BroughtBack(live=last.other, started=())
             _close(old, clone)
-            # First: were only the other entry written before a kill, the application would be down and nobody would start it.
+            # First: were only the other entry written before a kill, the application would stay down.
             quiesce_record.begin_stop(old, ticket.savepoint_id, ticket.running)
             append_role(old, clone, ticket.savepoint_id, Role.LIVE)
         back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)

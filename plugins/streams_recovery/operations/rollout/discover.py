@@ -134,7 +134,7 @@ def has_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> b
 
 
 def note_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
-    """Write down that the old application has read what the clone had, for whoever finishes a cut-over that fails."""
+    """Write down that the old application has read what the clone had, so that another run can finish a cut-over that fails."""
     _read_log(clone).append(ReadUpTo(offsets=dict(offsets)))
 
 

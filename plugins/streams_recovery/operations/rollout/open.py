@@ -145,7 +145,7 @@ def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket)
     try:
         hold_both(old, clone, ticket)
     except LockLost:
-        # Of a run that died while it gave them back one may be left. What is another run's is not touched.
+        # A run that died while it released both locks may have left one. A lock of another run is not touched.
         release_both(old, clone, ticket)
         return LeftAs(
             roles=_roles(old, clone), started=(), next_step="nothing: the cut-over is over, or another run works on it", commands=()

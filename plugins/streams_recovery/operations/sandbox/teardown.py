@@ -161,7 +161,7 @@ def _await_writers(recovery: RecoveryContext, restore_id: str, log: AppendLog[Jo
 
 
 def _adopt(recovery: RecoveryContext, log: AppendLog[JournalEntry], names: Iterable[str]) -> None:
-    """Write down topics that the application created itself, so that whoever goes on knows whose they are."""
+    """Write down topics that the application created itself, so that a run that goes on knows that they are its own."""
     written = tuple(log.read_all())
     known = created_by(written)
     found = recovery.cluster.describe_topics(list(names))

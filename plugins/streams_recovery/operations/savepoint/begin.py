@@ -290,7 +290,7 @@ def other_topics(topics: Iterable[DraftTopic], now: Mapping[str, TopicDescriptio
 
 
 def truncated(topics: Iterable[DraftTopic], ends: Mapping[TopicPartition, int | None]) -> list[str]:
-    """Partitions whose records up to the cut's leader epoch end before the cut does. ``ends`` has None where the broker cannot tell."""
+    """Partitions whose records up to the cut's leader epoch end before the cut does. An end is None if the broker cannot tell."""
     return [
         f"{cut.tp} ends at {end} for leader epoch {cut.leader_epoch}, the cut at {cut.end}"
         for topic in topics

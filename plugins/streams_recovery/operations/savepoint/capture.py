@@ -48,10 +48,10 @@ _ONCE_READ: Final = (
 def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     """Read a cut, copy what the application has not read of its repartition topics, and leave both as a note for the copy.
 
-    Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while
-    the label is not what the policy wants, and at last, where the policy says so, holds an application that was to be left alone: whoever
-    resumes must then resume that. Raises ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open,
-    ``TransientError`` when topics changed meanwhile, ``Refused`` when it was another attempt that held the application.
+    Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while the label is not what
+    the policy wants. At last, if the policy says so, it holds an application that was to be left alone: the resume step must then resume that. Raises
+    ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open, ``TransientError`` when topics changed meanwhile, ``Refused``
+    when it was another attempt that held the application.
     """
     require_lock(recovery, ticket)
     if quiesced.savepoint_id != ticket.savepoint_id:
@@ -99,7 +99,7 @@ def _take(
     recovery: RecoveryContext, ticket: Ticket, found: Discovery, quiesced: Quiesced, *, exact_only: bool
 ) -> tuple[Cut, tuple[RangeCopied, ...]]:
     policy = recovery.config.backup.consistency
-    # What a restore is about to replace is saved as it is.
+    # State that a restore is about to replace is saved as it is.
     exact_only |= policy.require == "exact" and not ticket.safety and not quiesced.unknown
     reasons: tuple[str, ...] = ()
     gone: OffsetsGone | None = None
@@ -138,8 +138,8 @@ def _take(
 
 
 def _held_to_the_end(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, tried: Attempt) -> Attempt:
-    """The attempt, judged once more after its tails were copied. A process that nobody knows of may have been silent while the cut was read: what moves while
-    the application is down or paused is moved by somebody who is not.
+    """The attempt, judged once more after its tails were copied. An unknown process may have been silent while the cut was read: an offset that moves while the
+    application is down or paused is moved by such a process.
     """
     if quiesced.mode is QuiesceMode.LIVE or tried.consistency is not Consistency.EXACT:
         return tried

@@ -72,7 +72,7 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
     if newest is not None and parent is None:
         plan = replace(plan, not_whole=newest.savepoint_id)
     plan = with_damage(plan, ticket, damage_of_cut(recovery, ticket, draft, last, ends, settings))
-    # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
+    # Here and not with the cut: the application need not be held for it, and it is still close to the cut.
     groups = note_with_savepoint(recovery, ticket.savepoint_id, [topic.name for topic in draft.topics])
     missing = _missing(plan, recovery)
     level = recovery.config.backup.compression_level
@@ -130,8 +130,8 @@ def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None
 
 
 def _with_archives(recovery: RecoveryContext, newest: Manifest, draft: CutDraft) -> Manifest | None:
-    """The newest savepoint that has archived the inputs, outputs and globals that ``newest`` left out, None when it left out none or nobody has them. Without
-    it one savepoint that archives less would begin every archive anew, and what came before would be in older savepoints only.
+    """The newest savepoint that has archived the inputs, outputs and globals that ``newest`` left out, None when it left out none or no savepoint has them.
+    Without it, one savepoint that archives less would begin every archive anew, and earlier records would be in older savepoints only.
     """
     left_out = lacking(newest, {topic.name: topic.topic_id for topic in draft.topics if topic.archived and not topic.role.internal})
     if not left_out:
@@ -257,9 +257,9 @@ def _missing(plan: CopyPlan, recovery: RecoveryContext) -> tuple[RangeToCopy, ..
 
 
 def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | None, result: ArtifactRef | None) -> GatherSummary:
-    """Check the job's result against the plan that ``plan_copy`` has left, range by range, every file it names by its size, and that the topics are those
-    of the cut. ``result`` is None when there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader
-    where nothing may be lost, and when a topic was created again or truncated after the cut; ``GuardLost`` when a log may have been compacted meanwhile.
+    """Check the job's result against the plan of ``plan_copy``, range by range, each of its files by size, and that the topics are those of the cut. ``result``
+    is None when there was no job. Raises ``Damaged`` when a range is missing, doubled, cut short, or was deleted under the reader where nothing may be lost,
+    and when a topic was created again or truncated after the cut; ``GuardLost`` when a log may have been compacted meanwhile.
     """
     require_lock(recovery, ticket)
     if planned is None:
@@ -348,7 +348,7 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
 
 
 def _not_as_planned(ranges: Iterable[RangeToCopy], pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges of one partition that were not done as planned, and pieces that nobody asked for."""
+    """Ranges of one partition that were not done as planned, and pieces that were not planned."""
     wrong = []
     left = deque(sorted(pieces))
     for wanted in sorted(ranges, key=lambda one: one.start):

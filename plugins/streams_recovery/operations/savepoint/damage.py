@@ -1,4 +1,4 @@
-"""Damage of state: is the state that a savepoint is about to be taken of the one that the savepoint before it saw?"""
+"""Damage of state: is the present state a continuation of the state that the savepoint before saw?"""
 
 from __future__ import annotations
 

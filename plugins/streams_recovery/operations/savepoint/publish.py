@@ -76,9 +76,9 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     draft = _down_until_now(recovery, ticket, draft)
     whole = _whole_logs(recovery, plan, copied) if parent is not None else frozenset[TopicPartition]()
     manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee, whole=whole)
-    # Before the manifest: whoever finds the savepoint finds the offsets of the other groups too.
+    # Before the manifest: a reader that finds the savepoint finds the offsets of the other groups too.
     keep_with_savepoint(recovery, copy.groups)
-    # Again: whoever was asleep while all that was read and written must not publish over what another run has done since.
+    # Again: a run that was suspended during the copy must not publish over what another run has done since.
     key = store.publish(manifest, confirm=lambda: require_lock(recovery, ticket))
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
@@ -105,8 +105,8 @@ def _begun_late(draft: CutDraft, copied: Copied) -> tuple[str, ...]:
 
 
 def _down_until_now(recovery: RecoveryContext, ticket: Ticket, draft: CutDraft) -> CutDraft:
-    """The cut with the label that it has now that all is copied. Where the application was down before and still is, nobody may have moved its offsets or its
-    internal topics: who did was at work while the cut was read. Raises ``NotExact`` where the policy wants an exact one.
+    """The cut with its label after the copy. If the application was down before and still is, its offsets and internal topics must not have moved: a process
+    that moved them was at work while the cut was read. Raises ``NotExact`` if the policy wants an exact cut.
     """
     held = not ticket.running and draft.proof.mode is QuiesceMode.STOP and draft.consistency is Consistency.EXACT
     if not held or not_gone(recovery):
@@ -130,8 +130,9 @@ def _down_until_now(recovery: RecoveryContext, ticket: Ticket, draft: CutDraft) 
 
 
 def _whole_logs(recovery: RecoveryContext, plan: CopyPlan, copied: Copied) -> frozenset[TopicPartition]:
-    """The partitions of which every offset that was read is in the log as it was written. A consumer's count cannot tell: it has markers of transactions in it,
-    and what was fetched beyond the end. Asked only of what goes on from files of an earlier savepoint, where it could be right; where nobody answers, none is.
+    """The partitions of which every offset that was read is in the log as it was written. A consumer's count cannot tell: it includes markers of transactions,
+    and records fetched beyond the end. The cluster is asked only for partitions that go on from files of an earlier savepoint and whose count leaves it open;
+    without an answer the set is empty.
     """
     shares = {partition.tp for partition in plan.partitions if partition.shares}
     doubtful: dict[TopicPartition, tuple[int, int]] = {}
@@ -237,7 +238,7 @@ def software() -> dict[str, str]:
 
 def check_sound(recovery: RecoveryContext, source: Manifest) -> None:
     """Raise ``Damaged`` for a savepoint that was altered or is not whole: nothing is made from it."""
-    # What somebody altered would come out as published by us. Savepoints of older releases have no record to be compared with.
+    # An altered savepoint would come out as published by us. Savepoints of older releases have no record to be compared with.
     with suppress(NotFound):
         if recovery.savepoints.altered(source.savepoint_id):
             raise Damaged(

@@ -77,7 +77,7 @@ def _unknown_members(recovery: RecoveryContext, ticket: Ticket) -> str:
 
 
 def _check_none_started(recovery: RecoveryContext, ticket: Ticket) -> None:
-    # Nobody would bring back what was not there at the beginning.
+    # An instance that was not there at the beginning would not be brought back.
     started = [i.name for i in not_gone(recovery)] if not ticket.running else []
     if started:
         raise ApplicationNotReady(
@@ -225,8 +225,8 @@ def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
 
 
 def _fallen_back(recovery: RecoveryContext, ticket: Ticket) -> QuiesceMode:
-    """The mode in which an application that was to be left alone was held after all: as the record says that was written before this run touched it. Without
-    one it was not touched, and whoever stopped it meanwhile meant that.
+    """The mode in which an application that was to be left alone was held after all: as the record says that was written before this run touched it. Without a
+    record this run did not touch it, and a stop meanwhile was intended by another.
     """
     held = quiesce_record.left(recovery)
     return held.mode if ticket.fallback is not None and held is not None and held.run == ticket.savepoint_id else QuiesceMode.LIVE

@@ -97,7 +97,7 @@ class ResumeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPartition(PartitionCopy):
-    """The copy of one partition. ``archived`` is what the continuous archive has behind the parent, which is not copied again; None where it has nothing that
+    """The copy of one partition. ``archived`` is the log that the continuous archive has behind the parent, which is not copied again; None if no archived log
     goes on there.
     """
 

@@ -1,6 +1,6 @@
 """Looking into savepoints for a person: two are compared, or something is looked up. Reads only and takes no lock.
 
-What was found is stored in an append log in the repository, of which only the newest entries are kept.
+Results are stored in an append log in the repository, of which only the newest entries are kept.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """The answer of the running application for a key, and the rows that a savepoint has, at most ``MOST_ROWS``. ``savepoint_id`` is None if only the
-    application was asked. ``equal`` is None where that cannot be told. ``more``: the savepoint has more than these rows.
+    application was asked. ``equal`` is None if that cannot be told. ``more``: the savepoint has more than these rows.
     """
 
     live: KeyAnswer
@@ -204,7 +204,7 @@ def _compared(live: KeyAnswer, side: StoreSide, rows: Iterable[Row]) -> Asked:
             held.append(row)
         else:
             more = True
-        # The present value is, of a versioned store, the one that no later version has ended.
+        # In a versioned store the present value is the version that no later one has ended.
         if row.get("valid_to") is None and row["value"] is not None:
             many = len(newest) == MOST_ROWS
             newest += [] if many else [SavedValue(value=row["value"], start=row.get("window_start"), end=row.get("window_end"))]

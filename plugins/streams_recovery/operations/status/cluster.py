@@ -143,7 +143,7 @@ def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[OpenTransactio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisksSeen:
-    """The disks that could be seen, with the bytes of local state, None where it is elsewhere. ``problem`` says why the brokers' disks could not be seen."""
+    """The disks that could be seen, with the bytes of local state, None if it is elsewhere. ``problem`` says why the brokers' disks could not be seen."""
 
     facts: DiskFacts
     state_bytes: int | None

@@ -28,8 +28,8 @@ def estimate_of(recovery: RecoveryContext, manifest: Manifest, cluster: ClusterF
 
 
 def estimate_by_earlier(recovery: RecoveryContext, manifest: Manifest) -> Estimate | None:
-    """The estimate while nobody has seen the cluster: what is replaced and caught up with is as it was for the newest restore or drill. None where there was
-    none: what default rates say of half a restore would be too little.
+    """The estimate without a look at the cluster: offsets to replace and to catch up with are taken from the newest restore or drill. None if there was none:
+    default rates for half a restore would estimate too little.
     """
     earlier = earlier_restores(recovery)
     if not earlier:
@@ -73,7 +73,7 @@ def refusals(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...]:
     for tp, (one, image) in inputs.items():
         if one.made and image.committed is not None:
             found += _refused(partial(require_archived, tp, image.committed.offset, image))
-    # With another strategy the log decides, or whoever named the offsets.
+    # With another strategy the log decides, or the person who named the offsets.
     if not partitions or recovery.config.restore.consumer_group_strategy != EXACT.text:
         return found
     logs = Logs(

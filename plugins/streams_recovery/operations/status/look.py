@@ -157,7 +157,7 @@ def _refreshed(recovery: RecoveryContext, earlier: StatusReport | None) -> Statu
     observed = _observed(recovery, report, inside, None, None, None)
     found = judge(RULES, observed, limits(recovery), before.findings)
     seen = health(found, [part.looked_at for part in parts.values()])
-    # What the monitor has never looked at may be anything.
+    # Before the monitor's first look the health is unknown.
     good = Health.UNKNOWN if report.monitored_at is None else Health.GOOD
     return replace(report, findings=found, health=good if seen is Health.GOOD else seen, used=before.used or seen_in_use(observed))
 

@@ -105,7 +105,7 @@ def _write(recovery: RecoveryContext, run: str, change: Callable[[Sequence[Alert
     try:
         log.append_after(decide)
     except Damaged as error:
-        # Nobody must be able to silence all alerts by one strange object. Two runs at once may tell twice then.
+        # One strange object must not silence all alerts. Two runs at once may tell twice then.
         LOGGER.warning("the log of alerts goes on behind what cannot be read: %s", error.reason)
         log.append(decide(), whole=False)
     try:

@@ -1,4 +1,4 @@
-"""Reading the status of an application, and of the run that works on it now, for whoever shows it: no broker, no manifest, no Parquet file is opened.
+"""Reading the status of an application, and of the run that works on it now, to show it: no broker, no manifest, no Parquet file is opened.
 
 A status is an entry of ``AppendLog(repository, layout.status, StatusReport)``. The monitor appends one and removes the oldest; the newest entry is the
 status. A reader that keeps what it has read asks for a listing only, as long as no newer entry is there. The run is known by the lock, and by the progress
@@ -37,7 +37,7 @@ class StoredStatus:
 
 
 def newest(repository: Repository, layout: Layout, known: StoredStatus | None) -> StoredStatus | None:
-    """The newest status that can be read: ``known`` itself while there is no newer entry, None when nobody has observed the application yet. Raises
+    """The newest status that can be read: ``known`` itself while there is no newer entry, None before the first observation of the application. Raises
     ``RepositoryUnavailable`` and ``ConfigInvalid``, and ``Damaged`` when there are entries and none can be read.
     """
     for _ in range(_TRIES):
@@ -70,7 +70,7 @@ def detail(repository: Repository, layout: Layout, savepoint_id: str) -> Savepoi
 
 
 def under_way(repository: Repository, layout: Layout, *, now: int) -> UnderWay | None:
-    """The run that has the lock, None when none has it or nobody can tell. ``now`` in milliseconds. Raises what listing raises."""
+    """The run that has the lock, None if no run has it or if its record cannot be read. ``now`` in milliseconds. Raises what listing raises."""
     try:
         held = ApplicationLock(repository, layout, lambda: now).holder()
     except EntryUnreadable:

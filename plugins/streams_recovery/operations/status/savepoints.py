@@ -96,7 +96,7 @@ def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, seg
 
 
 def newest_exact(summaries: Sequence[SavepointSummary]) -> SavepointSummary | None:
-    """The one that a restore takes by default: exact, and with state where one has it."""
+    """The savepoint that a restore takes by default: the newest exact one with state, else the newest exact one."""
     exact = [one for one in summaries if one.consistency is Consistency.EXACT]
     full = [one for one in exact if one.profile is Profile.FULL]
     return next(reversed(full or exact), None)

@@ -18,7 +18,7 @@ from streams_recovery.operations.preflight import before_failover
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
 
 LOGGER = logger("streams_recovery.operations.status.sites")
-# A standby that is lost takes the monitor some calls that nobody answers, so it is asked once a day.
+# A standby site that is lost costs the monitor some calls without an answer, so it is asked once a day.
 _STANDBY_MS: Final = 86_400_000
 
 
@@ -40,7 +40,7 @@ def tend_fences(recovery: RecoveryContext) -> dict[str, FencedSite]:
 
 
 def _looked_at(recovery: RecoveryContext, fence: Fence) -> FencedSite:
-    """The site as it is now. ``problem`` is None where everything answers."""
+    """The site as it is now. ``problem`` is None if everything answers."""
     here = FencedSite(site=fence.site, since=fence.since, run=fence.run, running=(), problem=None)
     if fence.site not in recovery.sites.names:
         return replace(here, problem="it is not configured any more")

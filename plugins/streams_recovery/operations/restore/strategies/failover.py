@@ -32,7 +32,7 @@ from streams_recovery.operations.restore.strategies.strategy import RestoreStrat
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failover(RestoreStrategy):
     """Move the application to the site ``to``, with the state of a savepoint: an id, or ``latest`` as for a restore. ``lost`` is the name of the site that is
-    left, typed by a person, where nobody can prove that the application is stopped there. It is resolved with the context of the site ``to``.
+    left, typed by a person when there is no proof that the application is stopped there. It is resolved with the context of the site ``to``.
     """
 
     KIND: ClassVar = "failover"
@@ -53,8 +53,8 @@ class Failover(RestoreStrategy):
         return self.to
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
-        """The state to restore, with fewer replicas where the site has fewer brokers. Raises what ``choose`` raises, and ``Refused`` where the application
-        belongs to this site already, or nobody can prove that it is stopped at the other one and nobody gave a word for it.
+        """The state to restore, with fewer replicas where the site has fewer brokers. Raises what ``choose`` raises, and ``Refused`` if the application belongs
+        to this site already, or if it is not proven stopped at the other site and no person has typed that site's name.
         """
         if recovery.site != self.to:
             raise Refused(
@@ -114,9 +114,9 @@ class Failover(RestoreStrategy):
 
 
 def _seen_before(recovery: RecoveryContext, to: str, lost: str) -> SeenSite:
-    """Look at the site that the application leaves for ``to``. Raises ``Refused`` where it leaves none, and where what runs there cannot be asked and nobody
-    gave a word for it. Where the application belongs to ``to`` by now, because a failover there has begun to replace topics, that one has left the site, which
-    may go away since.
+    """Look at the site that the application leaves for ``to``. Raises ``Refused`` if it leaves none, and if the instances there cannot be asked and no person
+    has typed the site's name. If the application belongs to ``to`` by now, an earlier failover has left the site and has begun to replace topics: then the site
+    may be away.
     """
     entry = recovery.sites.entry()
     before = left_by(entry, to, application_id=recovery.application_id)

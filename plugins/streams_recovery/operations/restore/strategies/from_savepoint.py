@@ -83,9 +83,9 @@ class ChosenState:
 
 
 def choose(recovery: RecoveryContext, request: FromSavepoint) -> ChosenState:
-    """The savepoint that is asked for; the newest one at the newest cut that an archiver took behind it. Raises ``NotFound``, ``Refused`` for one without
-    state, ``NotExact`` for one whose label was not allowed, and ``Damaged`` when its manifest is not the one that was published, or a file that is needed is
-    missing or has another size.
+    """The requested savepoint; ``latest`` is the newest one at the newest cut that an archiver took behind it. Raises ``NotFound``, ``Refused`` for a savepoint
+    without state, ``NotExact`` for a label that was not allowed, and ``Damaged`` when its manifest differs from the published one, or a needed file is missing
+    or has another size.
     """
     store = recovery.savepoints_of(request.source or recovery.application_id)
     manifest = _newest(recovery, request) if request.savepoint == LATEST else store.read(request.savepoint)

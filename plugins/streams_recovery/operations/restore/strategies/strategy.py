@@ -20,8 +20,8 @@ from streams_recovery.storage.savepoints import SavepointStore
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStrategy(ABC):
     """A request for a restore, by a person. ``reason`` is kept with the report. With ``compare_keys`` changelogs are also compared key by key where every
-    record was found equal already. It is stored by the name ``KIND``; ``DAG`` and ``COMMAND`` are where a person asks for it, None where nobody can. A strategy
-    that asks for ``safeguards`` or ``compare_keys`` says so with a field of its own.
+    record was found equal already. It is stored by the name ``KIND``; ``DAG`` and ``COMMAND`` are where a person asks for it, None if a person cannot. A
+    strategy that asks for ``safeguards`` or ``compare_keys`` says so with a field of its own.
     """
 
     KIND: ClassVar[str]
@@ -51,8 +51,8 @@ class RestoreStrategy(ABC):
         return None
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one. Of an
-        archive what was planned counts, and nothing where that has nothing of it.
+        """The request with the planned savepoint in place of ``latest``: there may be a newer savepoint by now, such as the restore's own safety savepoint.
+        Archive entries are pinned too: to the planned one, or to 0 (none) for a plan that uses no archive.
         """
         savepoints = {"savepoint": planned.savepoint_id, "inputs_from": planned.inputs_from}
         entries = {"archive_entry": planned.archived, "state_entry": planned.state}

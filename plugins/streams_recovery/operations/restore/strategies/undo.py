@@ -94,7 +94,7 @@ def _of_an_earlier_one(recovery: RecoveryContext, safety: Manifest) -> tuple[str
 
 
 def undo_refused(recovery: RecoveryContext, restore_id: str) -> RecoveryError | None:
-    """The error with which an undo of a restore would be refused as it is offered, None where it would be planned."""
+    """The error with which an undo of a restore would be refused, None if it would be planned."""
     try:
         Undo(restore_id=restore_id, reason="").resolve(recovery)
     except RecoveryError as error:
@@ -103,8 +103,8 @@ def undo_refused(recovery: RecoveryContext, restore_id: str) -> RecoveryError | 
 
 
 def _upgrade_undone(recovery: RecoveryContext, safety: Manifest) -> VersionChange | None:
-    """The upgrade in place that a safety savepoint leads back from, None where it leads back from something else. Raises ``Damaged``, and ``Refused`` where
-    nobody can tell although it matters.
+    """The upgrade in place that a safety savepoint leads back from, None if it leads back from another restore. Raises ``Damaged``, and ``Refused`` if that is
+    unknown although it matters.
     """
     restore_id = safety.provenance.run_id
     with contextlib.suppress(NotFound):
