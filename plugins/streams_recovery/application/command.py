@@ -98,7 +98,7 @@ class CommandApplication:
         report: WipeReport = _decoded(WipeReport, "wipe", self._run("wipe", self._section.wipe), may_lack={"marks": []})
         if report.marks:
             return report
-        # Directories of this machine are seen from here too; of a place on another one nobody knows when it was made.
+        # Directories of this machine are seen from here too; when a place on another machine was created is unknown.
         local = [Path(one) for one in report.removed if one.startswith("/") and Path(one).parent.is_dir()]
         return replace(report, marks=tuple(mark for one in local if (mark := marked(one, one.parent)) is not None))
 
@@ -183,7 +183,7 @@ def _ended(
     try:
         return program.wait(timeout=seconds)
     except BaseException as error:
-        # Also when this process is being ended: nobody would be left to wait for it.
+        # Also when this process is being ended: no process would be left to wait for the program.
         os.killpg(program.pid, signal.SIGKILL)
         program.wait()
         if not isinstance(error, subprocess.TimeoutExpired):

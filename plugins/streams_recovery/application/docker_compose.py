@@ -52,9 +52,8 @@ class ContainerSettings(Section):
 
 
 class DockerComposeSettings(Section):
-    """The services of a compose project that are one application. ``docker`` is the client's argument list, None where no engine can be
-    reached: then instances can be held and asked, but neither stopped nor started. ``directory`` keeps what is known of stops. ``timeout``
-    (seconds) bounds each call.
+    """The services of a compose project that are one application. ``docker`` is the client's argument list, None if no engine can be reached: then instances
+    can be held and asked, but neither stopped nor started. ``directory`` keeps the records of stops. ``timeout`` (seconds) bounds each call.
     """
 
     application_id: ApplicationId

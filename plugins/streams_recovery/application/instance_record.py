@@ -55,7 +55,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """Somebody's wish that a run ends. ``state_before`` is what Kafka Streams reported right before, None when it did not answer. ``reported_closed`` is
+    """A request that a run ends. ``state_before`` is what Kafka Streams reported right before, None when it did not answer. ``reported_closed`` is
     whether it then said that Kafka Streams was closed, None when it offers no way to ask for that.
     """
 
@@ -148,7 +148,7 @@ class InstanceFiles:
         return found if found is not None and found.run == run else None
 
     def ask_to_stop(self, run: str, state: str | None, *, reported_closed: bool | None) -> None:
-        """Put on record that somebody wants this run to end. What the first request found counts: a later one finds an instance that is closing.
+        """Put on record that this run was asked to end. The state that the first request found counts: a later one finds an instance that is closing.
         Raises ``Damaged``.
         """
         self.home.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ class InstanceFiles:
         self.write(replace(request, reported_closed=reported_closed))
 
     def ended(self, run: str) -> Ended | None:
-        """The end of this run as it was seen. None while it lives, and for good when nobody saw it. Raises ``Damaged``."""
+        """The end of this run as it was seen. None while it lives, and for good when no supervisor saw its end. Raises ``Damaged``."""
         found = _read(Ended, self.home / "ended.json")
         return found if found is not None and found.run == run else None
 

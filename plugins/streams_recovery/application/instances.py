@@ -86,7 +86,7 @@ class Fleet:
         """
         reports = self.reports(runs)
         for name, run in runs.items():
-            # False until an answer has come: whoever asks may be killed before.
+            # False until an answer has come: this process may be killed before.
             files[name].ask_to_stop(run, reports[name].state, reported_closed=None if self.control.close is None else False)
         for name, reported_closed in self.closed(runs, seconds=seconds).items():
             files[name].ask_to_stop(runs[name], reports[name].state, reported_closed=reported_closed)
@@ -139,8 +139,8 @@ class Fleet:
         return tuple(found)
 
     def _of_key(self, question: KeyQuestion, requested: Sequence[str]) -> KeyAnswer:
-        """One hop: whoever is asked first names the owner, and that one answers. Where none tells, or the owner has no such key, each is asked: only when all
-        of them say so there is none.
+        """One hop: the first instance names the owner, and the owner answers. If no instance names it, or the owner has no such key, each is asked: a key is
+        absent only when all of them say so.
         """
         template, token = self.control.query_key, token_in(self.control.token_file)
         if template is None:

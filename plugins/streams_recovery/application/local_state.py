@@ -29,10 +29,10 @@ from streams_recovery.core.names import checked_name
 
 LOGGER = logger(__name__)
 
-# "/" and its direct children are nobody's state directory.
+# "/" and its direct children are never a state directory.
 _LEAST_PARTS: Final = 3
 _NAMED: Final = 5
-# Of a task, with the name of a topology in front where it has one.
+# Directory of a task, with the name of its topology in front if it has one.
 _TASK: Final = re.compile(r"(.+__)?\d+_\d+")
 # Directories of tasks come first; of a large store not every file is looked at.
 _LOOKED_AT: Final = 10_000
@@ -113,8 +113,8 @@ def _removed(directory: Path) -> bool:
 
 
 def marked(directory: Path, beside: Path) -> WipeMark | None:
-    """The moment from which on ``directory`` is made anew, by the clock of the file system that has it; None where nothing can be written ``beside`` it. One
-    that is there and has nothing in it is kept so: whoever wiped it made it again, or took only what was in it.
+    """The moment from which on ``directory`` is made anew, by the clock of the file system that has it; None if nothing can be written ``beside`` it. An empty
+    directory is noted as ``wiped``: the wipe created it again, or removed only its files.
     """
     try:
         with tempfile.NamedTemporaryFile(dir=beside, prefix=".wiped-") as file:

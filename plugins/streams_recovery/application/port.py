@@ -54,12 +54,11 @@ class InstanceStatus(OwnWord):
     """One instance. ``streams_state`` is KafkaStreams#state as the instance reports it, ``PAUSED`` when it says it is paused, or None when it does not
     answer. ``closed_cleanly`` is None while it lives, True when it was seen to end by itself after a stop request, False when it crashed, was killed, or its
     end was not recorded. ``detail`` helps a person find it: pid, pod, container. ``reported_closed`` is True when it said itself that Kafka Streams was
-    closed before it ended; else ``closed_cleanly`` rests on how the program ended. ``stopped_here`` is True for one that is gone because this software asked
-    its last run to end, False where that is on record and nobody did, None where nobody keeps such a record. ``host`` is the address that the brokers see it
-    at, empty when it does not tell: by this and by ``client_ids`` the members of the group are known to be its own. ``program_runs`` is False for one that
-    may come at any moment and whose program does not run now: no member of the group is its own, but those that an earlier run has left at ``host``, an
-    address that nothing else has. ``restarts`` is how often whoever keeps it running has started its program again after an end that nobody here asked for; 0
-    where nobody counts.
+    closed before it ended; else ``closed_cleanly`` rests on how the program ended. ``stopped_here`` is True if it is gone because this software asked its last
+    run to end, False if the records say otherwise, None if the port keeps no such record. ``host`` is the address that the brokers see it at, empty when it
+    does not tell: by this and by ``client_ids`` the members of the group are known to be its own. ``program_runs`` is False for one that may come at any moment
+    and whose program does not run now: no member of the group is its own, but those that an earlier run has left at ``host``, an address that nothing else has.
+    ``restarts`` is how often its manager has started the program again after an end that this software did not ask for; 0 if that is not counted.
     """
 
     name: str
@@ -109,7 +108,7 @@ def require_gone(instances: Iterable[InstanceStatus]) -> None:
 
 
 def closed_cleanly(instances: Iterable[InstanceStatus]) -> bool:
-    """True when some instance is gone, and each that is was seen to close cleanly. Of none at all nobody has seen how it ended."""
+    """True when some instance is gone, and each that is was seen to close cleanly. Without any instance no end was seen."""
     gone = [instance.closed_cleanly is True for instance in instances if instance.state is InstanceState.GONE]
     return bool(gone) and all(gone)
 
@@ -160,7 +159,7 @@ class WipeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSince:
-    """Local state after a start: places that were made after the wipe, those that are older, and those of which nobody here can tell, each with the reason."""
+    """Local state after a start: places that were created after the wipe, older ones, and those of unknown age, each with the reason."""
 
     fresh: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
@@ -185,7 +184,7 @@ class StreamsApplication(Protocol):
         """End every instance, cleanly if it lets us."""
 
     def require_same_version(self) -> None:
-        """Raise ``Refused`` where a stop and a start would bring another version than the one that runs. Asked before a stop that a start follows."""
+        """Raise ``Refused`` if a stop and a start would bring another version than runs now. Asked before a stop that a start follows."""
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch every instance that is gone. ``environment`` is laid over the configured one (scratch id, topic map)."""

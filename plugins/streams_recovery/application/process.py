@@ -48,9 +48,9 @@ _LOOK_SECONDS = 0.05
 
 
 class ProcessApplication:
-    """The port for processes. Every instance is the child of a supervisor (supervisor.py) in a session of its own: it outlives whoever started it.
+    """The port for processes. Every instance is the child of a supervisor (supervisor.py) in a session of its own: it outlives the process that started it.
 
-    Gone means that no process of the instance's session is alive, and that there is none which this user cannot see. Clean means that the supervisor saw it
+    Gone means that no process of the instance's session is alive, nor is hidden from this user. Clean means that the supervisor saw it
     exit with 0 or 143 after a stop request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session
     (daemons) are not seen. A process manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
     The section's ``start_timeout`` bounds the wait for another call that starts or stops, and for an answer to a query, as well.

@@ -1,11 +1,11 @@
-"""The process that starts an instance and stays with it, so that somebody sees how it ends.
+"""The process that starts an instance and stays with it, to see how it ends.
 
     python -m streams_recovery.application.supervisor < ORDER
 
 An orchestrator's task starts this and is gone long before the instance ends, and only a parent learns an exit status. The order comes on
 standard input because it holds the instance's environment: an argument list is for everybody to read. The supervisor leaves the
 parent it was started from, starts the instance in a session of its own, records that it did, passes SIGTERM on to the whole session,
-and records the end when nothing of that session is left. If the supervisor itself is killed, the instance goes on and nobody sees its end.
+and records the end when nothing of that session is left. If the supervisor itself is killed, the instance goes on and its end is not seen.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 class _Supervisor:
-    """``answers`` is the pipe to whoever waits for the start."""
+    """``answers`` is the pipe to the process that waits for the start."""
 
     def __init__(self, order: Order, answers: int) -> None:
         self._order = order
@@ -125,7 +125,7 @@ class _Supervisor:
             self._child.wait()
 
     def _answer(self, text: str) -> None:
-        # Whoever waited may have been killed meanwhile; the instance is on record all the same.
+        # The waiting process may have been killed meanwhile; the instance is on record all the same.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._answers, text.encode())
         os.close(self._answers)
@@ -135,7 +135,7 @@ class _Supervisor:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        # Until it is reaped, the child's pid, which is also the number of its group, belongs to nobody else.
+        # Until it is reaped, the child's pid, which is also the number of its group, belongs to no other process.
         if self._child is not None and not self._over:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGTERM)

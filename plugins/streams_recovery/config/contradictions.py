@@ -72,7 +72,7 @@ def _same_application(configs: Mapping[str, ApplicationConfig]) -> Iterator[Cont
 
 
 def _same_instances(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
-    """Files that were copied and half changed: whoever stops one application would stop the other one, or remove its state."""
+    """Files that were copied and half changed: a stop of one application would stop the other one, or remove its state."""
     users: dict[str, set[str]] = {}
     for name, config in configs.items():
         state = PurePath(*config.dialect.state_directory(config.application.id).parts)
@@ -90,7 +90,7 @@ def _same_instances(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contra
 
 
 def _shared_topics(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
-    """Drills and reprocessing remove topics that begin with their application ids, so these must be nobody else's."""
+    """Drills and reprocessing remove topics that begin with their application ids, so no other application may have these ids."""
     ids = [(name, name, config.application.id) for name, config in configs.items()]
     scratch = []
     for name, config in configs.items():

@@ -45,7 +45,7 @@ MAX_NAME = 100
 # Each part of a path is looked up. Linux takes no longer one.
 _MOST_PATH = 4096
 _MOST_PATTERN = 500
-# What no name has, and patterns mostly do.
+# Characters that patterns mostly have, and names never.
 _PATTERN_SIGNS = frozenset("*+?[](){}|^$\\")
 # Some seconds for the worst of names.
 _MOST_STEPS = 1e8

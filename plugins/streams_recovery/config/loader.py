@@ -105,7 +105,7 @@ def load_named(name: str, directory: Path, environment: Mapping[str, str]) -> Ap
 
 
 def _files(directory: Path) -> dict[str, tuple[Path, ...]]:
-    """The files of each name: one, unless somebody wrote two."""
+    """The files of each name: one, or several by mistake."""
     if not directory.is_dir():
         raise ConfigInvalid(
             f"the configuration directory {directory} does not exist", next_step="create it or name another one", directory=str(directory)
@@ -159,7 +159,7 @@ def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
         return Path(named)
     if not is_installed():
         return own_files().configs
-    # The examples that a wheel carries are no configuration: nobody's applications would appear in Airflow. The default home is Airflow's own.
+    # The examples in a wheel are no configuration: else applications that do not exist would appear in Airflow. The default home is Airflow's own.
     return Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser() / "include" / "configs"
 
 
@@ -179,7 +179,7 @@ def load_applications() -> dict[str, ApplicationConfig]:
 
 
 def broken_notifiers(name: str) -> tuple[Notify, ...]:
-    """``monitor.notify`` of a configuration that cannot be used as a whole; none where this section cannot be read either."""
+    """``monitor.notify`` of a configuration that cannot be used as a whole; empty if this section cannot be read either."""
     try:
         monitor = _document(_only(name, _files(config_directory())[name]), os.environ).data["monitor"]
         return _NOTIFIERS.validate_python(monitor["notify"])

@@ -345,7 +345,7 @@ def _names_of_inputs(config: ApplicationConfig) -> Iterator[str]:
 
 
 def _unknown_places(config: ApplicationConfig) -> Iterator[str]:
-    """Ways to run it in which nobody would remove its local state."""
+    """Ways to run the application in which its local state would not be removed."""
     dialect = config.dialect
     ways = {"runs": config.runs, **{f"sites.{name}.runs": site.runs for name, site in config.sites.items()}}
     for where, runs in ways.items():

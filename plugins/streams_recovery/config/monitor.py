@@ -107,7 +107,7 @@ class Monitor(Section):
 
     @property
     def fresh_seconds(self) -> float | None:
-        """Seconds for which a status says something of the present: until two looks are missing. None where looks have no schedule."""
+        """Seconds for which a status says something of the present: until two looks are missing. None without a schedule of looks."""
         pause = longest_pause(self.schedule)
         return None if pause is None else max(_FRESH, _LATE * pause)
 

@@ -23,7 +23,7 @@ def offset_strategy(config: ApplicationConfig, requested: str, *, read: ReadFile
 
 
 def inside(directory: Path) -> ReadFile:
-    """Reads files of this directory only: a name may come from somebody who may start a run and not read what the worker can."""
+    """Reads files of this directory only: a name may come from a person who may start runs but not read the worker's files."""
 
     def read(name: str) -> bytes:
         place = (directory / name).resolve()

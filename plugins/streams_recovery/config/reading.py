@@ -230,7 +230,7 @@ class _Reader:
 
 
 def _numeral(text: str) -> int | float | str:
-    # YAML 1.1 reads 017 as octal and 1:30 as sixty-based; nobody who writes a configuration means that.
+    # YAML 1.1 reads 017 as octal and 1:30 as sixty-based; a configuration never means that.
     for kind in (WholeNumber, Decimal):
         try:
             number = kind(text)

@@ -59,7 +59,7 @@ def names_at(sites: Mapping[str, Site], site: str, topic_map: Mapping[str, str])
 def site_problems(
     internal_role: Callable[[str], object], topics: Topics, runs: Runs, connection: str, sites: Mapping[str, Site]
 ) -> list[str]:
-    """Everything that would let one site touch another one, or let nobody tell which topic is which. ``internal_role`` is that of the application."""
+    """Everything that would let one site touch another one, or mix up their topics. ``internal_role`` is that of the application."""
     found = [f"sites: {len(sites)} of them, and there can be {MOST_SITES}"] if len(sites) > MOST_SITES else []
     connections = Counter([connection, *(site.connection for site in sites.values())])
     before = {PRIMARY: runs}

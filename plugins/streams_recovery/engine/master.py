@@ -1,6 +1,6 @@
 """Spark masters: where their tasks run, and the settings with which a job is submitted to one.
 
-Tasks travel in closures, which carry the passwords of Kafka and of the object store, and whoever may take part can run code. By default Spark neither
+Tasks travel in closures, which carry the passwords of Kafka and of the object store, and any peer of the cluster can run code. By default Spark neither
 authenticates nor encrypts. On a cluster a job is submitted with both, or not at all.
 
 A driver tells a Kubernetes cluster about itself, so that executor pods find it and end with it.
@@ -77,7 +77,7 @@ def shuffle_partitions(master: str) -> int:
 
 
 def rpc_settings(master: str, defaults: Mapping[str, str], *, allow_insecure: bool) -> dict[str, str]:
-    """Settings for a submission, over the ``defaults`` of the submitting machine, so that nobody else listens. None for a local master, and where the
+    """Settings for a submission, over the ``defaults`` of the submitting machine, so that no other process can listen. Empty for a local master, and if the
     configuration allows an insecure network.
 
     Raises ``ConfigInvalid`` when the defaults forbid it, and when the cluster needs a secret that they do not have.

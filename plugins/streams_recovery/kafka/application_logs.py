@@ -32,7 +32,7 @@ _NAMED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationLogs:
-    """What one application has written and read. ``read`` are the partitions that it commits offsets of; an open transaction is waited for ``patience``
+    """The logs that one application writes and reads. ``read`` are the partitions of which it commits offsets; an open transaction is waited for ``patience``
     seconds. ``clock`` tells the time in ms.
     """
 
@@ -69,7 +69,7 @@ class ApplicationLogs:
         blocking: tuple[OpenTransaction, ...] = ()
         first = min(self.patience, _SOON_SECONDS)
         for seconds in (first, self.patience - first):
-            # Nobody ends one that hangs: to wait longer for it is of no use.
+            # A hanging transaction never ends: to wait longer for it is of no use.
             if seconds > 0 and not any(one.hanging for one in blocking):
                 if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now):
                     return stable
@@ -81,15 +81,15 @@ class ApplicationLogs:
         return past_end(readings.committed_before, self.high_watermarks(tuple(readings.committed_before)))
 
     def all_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> bool:
-        """True when somebody has written to these logs, and all who did in transactions."""
-        # A log that nobody ever wrote to holds no effect of anything, so nobody's transactions have to be proven for it.
+        """True when these logs have records, and all of their producers wrote in transactions."""
+        # A log without records holds no effect of anything, so no transactions have to be proven for it.
         written = [tp for tp in changelogs if ends[tp] > 0]
         writers = self.transactions.transactional_writers(written)
         return bool(written) and all(writers[tp].proven for tp in written)
 
     def not_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> tuple[TopicPartition, ...]:
-        """The logs in which nobody but producers without transactions has written, where nothing else shows that the application has transactions; empty when
-        something does. A restore loads without transactions, and an application that works exactly once has its transactional ids as soon as it starts.
+        """The logs with records of producers without transactions; empty when any sign shows that the application has transactions. A restore loads without
+        transactions, and an application that works exactly once has its transactional ids as soon as it starts.
         """
         written = [tp for tp in changelogs if ends[tp] > 0]
         writers = self.transactions.transactional_writers(written) if written else {}
@@ -143,7 +143,7 @@ class ApplicationLogs:
 def impatient_logs(
     application_id: str, connection: KafkaConnection, cluster: KafkaCluster, clock: Callable[[], int]
 ) -> Iterator[ApplicationLogs]:
-    """The logs of an application, as somebody reads them who has other things to do. What it reads is still to be said."""
+    """The logs of an application, for a caller with other things to do: calls have a short limit. ``read`` is still to be set."""
     with (
         ConsumerGroups(lambda: connection, timeout=_CALL_SECONDS) as groups,
         Transactions(lambda: connection, timeout=_CALL_SECONDS) as transactions,

@@ -40,11 +40,11 @@ T = TypeVar("T")
 
 # A cluster that is down is reported after this time, however long a request to one that is up may take.
 REACH_SECONDS = 10.0
-# One that turns us away says so at once, but the client goes on trying and tells nobody until it is asked.
+# A broker that refuses us says so at once, but the client goes on trying and tells it only when it is asked.
 _LOOK_SECONDS = 1.0
 # A thread of a client needs microseconds for what is left to it once no code of Python runs there.
 _SETTLED_SECONDS = 0.02
-# Nobody waits longer for that. A thread of another library that begins meanwhile looks like a client's.
+# The wait for that is not longer. A thread of another library that begins meanwhile looks like a client's.
 SETTLING_SECONDS = 1.0
 
 _HANDSHAKE_SECONDS = 3.0
@@ -212,7 +212,7 @@ class ClusterVerbs:
 
 
 def _quiet() -> None:
-    # kafka-python tells of every connection it opens and closes: a dozen lines a task, in which the one that matters drowns.
+    # kafka-python tells of every connection it opens and closes: a dozen lines a task, in which important lines drown.
     logger = logging.getLogger("kafka")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)

@@ -33,8 +33,8 @@ _SHOWN_SECONDS = 1.0
 
 class KafkaCluster(ClusterVerbs):
     """One cluster. Verbs raise ``BrokerUnavailable`` when no broker answers, ``TransientError`` when the cluster stayed busy for
-    the whole timeout, ``NotFound`` for a name that does not exist and ``Refused`` for a missing right. It deletes what it is told to delete:
-    checking that nobody needs it is the caller's work.
+    the whole timeout, ``NotFound`` for a name that does not exist and ``Refused`` for a missing right. It deletes what it is told to delete: the caller checks
+    that it is not needed.
     """
 
     def cluster_id(self) -> str:
@@ -158,7 +158,7 @@ class KafkaCluster(ClusterVerbs):
     def _create(self, several: Mapping[str, TopicShape]) -> None:
         deadline, left = Deadline(self._clients.timeout), dict(several)
         while left:
-            # Each until it is answered for: after a lost answer a second request would find the new topic, and refuse it as somebody else's.
+            # Each until it is answered for: after a lost answer a second request would find the new topic, and refuse it as another program's.
             with self._clients.requesting(f"creating {_named(left)}"):
                 answer = self._clients.pure.create_topics(_as_asked(left), raise_errors=False)
             refused = {topic["name"]: topic for topic in answer["topics"] if topic["error_code"]}
@@ -238,7 +238,7 @@ class KafkaCluster(ClusterVerbs):
             if code not in (0, errors.UNKNOWN_TOPIC_OR_PARTITION):
                 raise errors.by_code(code, f"deleting topic {topic['name']} failed: {errors.name_of(code)}")
         deadline = Deadline(self._clients.timeout)
-        # Both clients are asked: each may ask another broker, and one that still has the topic gives it to whoever asks there.
+        # Both clients are asked: each may ask another broker, and a broker that still has the topic still tells of it.
         while left := sorted({*names} & {*self.topic_names(), *self._clients.patiently("describing topics", lambda: self._shapes(names))}):
             if not deadline.pause():
                 raise TransientError(f"topics are still there after their deletion: {left}", next_step="try again", topics=left)
@@ -277,16 +277,16 @@ class KafkaCluster(ClusterVerbs):
         return logs.list_offsets(self._clients, partitions, logs.LATEST, IsolationLevel.READ_COMMITTED)
 
     def offsets_for_times(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
-        """The first offset whose record's timestamp is ``timestamp`` (ms) or later; None where there is none."""
+        """The first offset whose record's timestamp is ``timestamp`` (ms) or later; None if no record's is."""
         found = logs.list_offsets(self._clients, partitions, logs.at_time(timestamp), IsolationLevel.READ_UNCOMMITTED)
         return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
 
     def newest_timestamps(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """The highest timestamp (ms) in each log, None where there is no record."""
+        """The highest timestamp (ms) in each log, None for a log without records."""
         return logs.newest_timestamps(self._clients, partitions)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The end, in each log as it is now, of the records written up to a leader epoch; None where the broker does not know the epoch."""
+        """The end, in each log as it is now, of the records written up to a leader epoch; None if the broker does not know the epoch."""
         return logs.epoch_ends(self._clients, epochs)
 
     def whole_logs(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> frozenset[TopicPartition]:

@@ -98,7 +98,7 @@ class KafkaConnection:
         return f"KafkaConnection({self.bootstrap_servers}, {shown})"
 
 
-# A connection, or a function that looks it up: whoever only reads a repository need not have one.
+# A connection, or a function that looks it up: a process that only reads a repository need not have one.
 Connecting = KafkaConnection | Callable[[], KafkaConnection]
 
 

@@ -44,7 +44,7 @@ _UNREACHABLE: Final = frozenset(
         LibrdkafkaError._TIMED_OUT_QUEUE,
         LibrdkafkaError._RESOLVE,
         LibrdkafkaError._WAIT_COORD,
-        LibrdkafkaError._DESTROY_BROKER,  # the one that was asked has left the cluster
+        LibrdkafkaError._DESTROY_BROKER,  # the broker that was asked has left the cluster
     }
 )
 _UNREACHABLE_CLASSES: Final = (
@@ -140,7 +140,7 @@ def stale_leader(code: int | None) -> bool:
 
 
 def unreachable(code: int | None) -> bool:
-    """True when nobody answered: the broker that was asked may be gone, or be on its way."""
+    """True when no broker answered: the one that was asked may be gone, or be on its way."""
     return code in _UNREACHABLE
 
 

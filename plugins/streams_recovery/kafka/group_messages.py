@@ -361,8 +361,8 @@ def live_subscriptions(clients: Clients, *, but: str) -> dict[str, frozenset[str
 
 
 def read_by(clients: Clients, group_id: str) -> frozenset[str] | None:
-    """The topics that live members of one group subscribe or are assigned, also those that this user may not see; None where the cluster does not tell. With
-    no members there are none.
+    """The topics that live members of one group subscribe or are assigned, also those that this user may not see; None if the cluster does not tell. Empty for
+    a group without members.
     """
 
     def ask() -> frozenset[str] | None:

@@ -41,7 +41,7 @@ class ConsumerGroups(ClusterVerbs):
         return input_topics(self._clients, group_id)
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
-        """The offsets that the group committed for each of ``partitions``, None where nothing; all at one moment, with no open transaction over any.
+        """The committed offset of the group for each of ``partitions``, None without one; all at one moment, with no open transaction over any.
 
         Raises ``OffsetsUnstable`` naming the partitions whose offsets an open transaction kept from settling, and ``Refused`` when there is
         nothing to ask for.
@@ -53,11 +53,11 @@ class ConsumerGroups(ClusterVerbs):
         return tuple(sorted(partition for partition, found in read_unsettled(self._clients, group_id, None).items() if found is not None))
 
     def subscribed(self, *, but: str) -> dict[str, frozenset[str] | None]:
-        """The topics that live members of every other group than ``but`` read, None where the cluster does not tell. See ``live_subscriptions``."""
+        """The topics that live members of every other group than ``but`` read, None if the cluster does not tell. See ``live_subscriptions``."""
         return live_subscriptions(self._clients, but=but)
 
     def read_by(self, group_id: str) -> frozenset[str] | None:
-        """The topics that live members of a group read, also those that this user may not see; None where the cluster does not tell."""
+        """The topics that live members of a group read, also those that this user may not see; None if the cluster does not tell."""
         return read_by(self._clients, group_id)
 
     def share_positions(self, groups: Collection[str]) -> dict[str, frozenset[str]]:
@@ -88,7 +88,7 @@ class ConsumerGroups(ClusterVerbs):
         replace_offsets(self._clients, group_id, wanted, absent=group.kind == "absent")
 
     def evict(self, group_id: str, members: Collection[GroupMember]) -> None:
-        """Remove members that are proven gone, so that nobody waits for their sessions to end. Members that have left are passed over.
+        """Remove members that are proven gone, to save the wait for the end of their sessions. Members that have left are passed over.
 
         Only the classic protocol lets an outsider do this. Raises ``Refused`` for a group of another kind.
         """

@@ -76,7 +76,7 @@ def list_offsets(
 
 
 def newest_timestamps(clients: Clients, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
-    """The highest timestamp (ms) in each log, None where there is no record. Raises ``NotFound`` for a partition that does not exist."""
+    """The highest timestamp (ms) in each log, None for a log without records. Raises ``NotFound`` for a partition that does not exist."""
     found = _look_up(clients, partitions, _NEWEST, IsolationLevel.READ_UNCOMMITTED)
     return {partition: int(newest.timestamp) if newest.offset >= 0 else None for partition, newest in found.items()}
 
@@ -142,7 +142,7 @@ def _refresh_metadata(clients: Clients) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
-    """A directory of one broker. The bytes of its disk are None where the broker does not tell; ``logs`` are the bytes of partitions that were asked for."""
+    """A directory of one broker. The bytes of its disk are None if the broker does not tell; ``logs`` are the bytes of partitions that were asked for."""
 
     broker: int
     path: str
@@ -199,7 +199,7 @@ def directories_of(broker: int, answer: Any) -> Iterable[LogDir]:
 
 
 def epoch_ends(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-    """The end, in each log as it is now, of the records of leader epochs up to the given one; None where the broker does not know the epoch.
+    """The end, in each log as it is now, of the records of leader epochs up to the given one; None if the broker does not know the epoch.
 
     Raises ``NotFound`` for a partition that does not exist.
     """
@@ -291,7 +291,7 @@ def read_broker_settings(clients: Clients, broker: int) -> dict[str, str]:
 
 
 def read_topic_setting(clients: Clients, topic: str, name: str) -> str:
-    """A setting in force on one topic, whoever set it. Raises the client's errors, and ``KeyError`` when the broker does not tell it."""
+    """A setting in force on one topic, from whatever source. Raises the client's errors, and ``KeyError`` when the broker does not tell it."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     entries = clients.librdkafka.describe_configs([resource], request_timeout=clients.timeout)[resource].result()
     return str(entries[name].value)

@@ -22,7 +22,7 @@ from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.log_batches import _BEFORE_LENGTH, _CODEC, _CONTROL, _HEADER, _MAGIC, _raw, _unpacked, _varint
 
 FEATURE: Final = "transaction.version"
-# What is read of all logs together: a transaction that nobody ends would let one read a log from where it began.
+# Most bytes to read of all logs together: the log of a hanging transaction would be read from where that began.
 MOST_BYTES: Final = 256 << 20
 _TRANSACTIONAL: Final = 0x10
 _OFFSET_OUT_OF_RANGE: Final = 1

@@ -249,8 +249,8 @@ def _put_back(clients: Clients, group_id: str, before: Committed, error: Recover
 
 
 def _restored(clients: Clients, group_id: str, before: Committed) -> tuple[dict[TopicPartition, str], list[TopicPartition]]:
-    """Put ``before`` back where it is different now. Returns what the rest of them has instead, and those that nobody can have any more: their topics are
-    gone, and the broker has forgotten what was committed on them.
+    """Put ``before`` back where it is different now. Returns the partitions that still differ, with their offset, and those that cannot be put back: their
+    topics are gone, and the broker has forgotten their offsets.
     """
     now = read_unsettled(clients, group_id, before.keys()) if before else {}
     changed = {tp: known for tp, known in before.items() if now[tp] != known}

@@ -1,7 +1,7 @@
 """Rights of the user of a connection, as brokers tell them. Asking changes nothing, and topics and groups need not exist to be asked about.
 
-Brokers tell somebody without Describe on a resource nothing more than that. The rights on transactional ids are never told; there an answer to
-a harmless question stands for them.
+Brokers tell a user without Describe on a resource nothing more than that. They never tell the rights on transactional ids; there the answer to a harmless
+question replaces them.
 """
 
 from __future__ import annotations

@@ -292,7 +292,7 @@ def _first_of(client: ReadingClient, ranges: Collection[OffsetRange], deadline: 
 
 
 def load_libraries() -> None:
-    """Load what the first batch of a process needs, before somebody waits for it: Arrow then loads pandas, which takes up to a second."""
+    """Load the libraries of the first batch before a caller waits for it: Arrow then loads pandas, which takes up to a second."""
     to_batch([])
 
 

@@ -180,7 +180,8 @@ class RangeReader:
         except PermanentError as error:
             if error.facts.get("code") != LibrdkafkaError.OFFSET_OUT_OF_RANGE:
                 raise
-            # They were handed over, and are gone from the log since. What nobody can look at any more is not taken, so nothing of them was read.
+            # The records were handed over, and are gone from the log since. Records that cannot be looked up any more are not taken, so nothing of them was
+            # read.
             raise self._out_of_range(before) from error
 
     def _note_all(self) -> None:
@@ -280,8 +281,8 @@ class Consumers:
         self._groups = {each: group for group in read_groups(ranges) if len(group) > 1 for each in group}
 
     def read_ahead(self, wanted: OffsetRange) -> ReadRange | None:
-        """All of ``wanted``, once, if it was announced as one of several small ranges and could be read with them. None else: whoever reads it by
-        itself finds out, and names, what may be wrong with it.
+        """All of ``wanted``, once, if it was announced as one of several small ranges and could be read with them. None else: a reading of the range by itself
+        finds out, and names, what may be wrong with it.
         """
         group = self._groups.get(wanted)
         if group is not None:
@@ -376,7 +377,7 @@ def read_at_once(
     quiet_seconds: float = QUIET_SECONDS,
 ) -> dict[OffsetRange, ReadRange]:
     """Read ``ranges``, each of another log. Returns those that came to their ends without an error, before ``MOST_BYTES`` were read in all, and without
-    a pause of ``quiet_seconds``. Raises nothing: whoever asks for one of the others meets what is wrong with it.
+    a pause of ``quiet_seconds``. Raises nothing: a later reading of one of the others meets its error.
     """
     try:
         client.assign(ranges)

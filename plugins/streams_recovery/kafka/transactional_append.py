@@ -33,9 +33,9 @@ def append(
     """Write batches of segment rows to the ends of these partitions, in one transaction, as they are: key, value, headers, timestamp. Returns the
     records written to each.
 
-    Raises ``Refused`` for a timestamp of 0, which this client would replace by the present time, and ``OffsetsUnstable`` when anybody wrote to one of
-    these partitions since ``ends`` were read: nothing is written then. Whoever reads committed records only, as Kafka Streams does under exactly-once,
-    sees all or nothing; others may see records of an attempt that was given up.
+    Raises ``Refused`` for a timestamp of 0, which this client would replace by the present time, and ``OffsetsUnstable`` when one of these partitions was
+    written to since ``ends`` were read: nothing is written then. A consumer of committed records only, such as Kafka Streams under exactly-once, sees all or
+    nothing; others may see records of an attempt that was given up.
     """
     attempt = _Attempt(connection, transactional_id, ends)
     try:

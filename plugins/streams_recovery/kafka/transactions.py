@@ -28,8 +28,8 @@ _DECIDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 class Writers:
     """Producer ids that a partition's leader remembers, by default for a day after their last record.
 
-    ``transactional`` have ended or begun a transaction there, ``other`` have not. A producer that is not even idempotent is remembered by
-    nobody, so this proves something about the application's own writers only when nobody else writes to its internal topics.
+    ``transactional`` have ended or begun a transaction there, ``other`` have not. Leaders do not remember a producer that is not even idempotent, so this
+    proves something about the application's own writers only when no other program writes to its internal topics.
     """
 
     transactional: tuple[int, ...]
@@ -37,7 +37,7 @@ class Writers:
 
     @property
     def proven(self) -> bool:
-        """True when somebody wrote and all of them in transactions. No writer at all proves nothing."""
+        """True when there are writers, and all of them wrote in transactions. No writer at all proves nothing."""
         return bool(self.transactional) and not self.other
 
 
@@ -104,7 +104,7 @@ class Transactions(ClusterVerbs):
         return {partition: _writers(producers) for partition, producers in self._producers(partitions).items()}
 
     def written(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[ProducerProgress, ...]]:
-        """The progress of every producer that the leader of each partition remembers. One that is not idempotent is remembered by nobody: only the log's
+        """The progress of every producer that the leader of each partition remembers. Leaders do not remember a producer that is not idempotent: only the log's
         end tells of it.
         """
         return {

@@ -45,8 +45,8 @@ class PartitionWriter:
     """Writes batches to one partition, idempotently and with acks from all replicas. A context manager: ``write`` as often as needed, then ``finish``.
 
     Key, value, headers and timestamp are kept: nulls, duplicates, order, and times of 0 and before too. The first error that is reported for a record
-    drops everything that waits and raises; nothing counts as written unless ``finish`` returned. What had been sent may be in the partition all
-    the same, so after an error the topic has to be looked at or created again. Nobody else may write to the partition meanwhile.
+    drops everything that waits and raises; nothing counts as written unless ``finish`` returned. Records that had been sent may be in the partition all the
+    same, so after an error the topic has to be looked at or created again. No other producer may write to the partition meanwhile.
 
     Raises ``TargetNotEmpty`` when the partition does not end at ``expected_end``, ``Refused`` for records that cannot be written as they
     are, ``Damaged`` when the acknowledged offsets are not one run from ``expected_end`` on, and ``BrokerUnavailable`` after

@@ -316,7 +316,7 @@ def pins_of(recovery: RecoveryContext, *, readable: bool = False) -> Pins:
 
 
 def pin(recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None) -> None:
-    """Set or end a pin: that of ``restore_id``, or that of a person. Checks nothing: neither that the savepoint is there nor that it does not expire meanwhile."""
+    """Set or end a pin: that of ``restore_id``, or that of a person. Checks nothing: the savepoint may be gone, or expire meanwhile."""
     pin_log(recovery).append(
         Pin(savepoint_id=savepoint_id, keep=keep, at=recovery.clock(), requested_by=requested_by, reason=reason, restore_id=restore_id)
     )

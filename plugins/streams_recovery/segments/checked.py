@@ -157,7 +157,7 @@ def _as_damage(file: SegmentFile) -> Iterator[None]:
     try:
         yield
     except MemoryError:
-        # Of this machine, not of the file: Arrow's own is both.
+        # A fault of this machine, not of the file: Arrow's own error is of both classes.
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise file.damaged(f"cannot be read: {str(error)[:300]}") from error

@@ -23,7 +23,7 @@ CREATE_TIME: Final = 0
 HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE, nullable=False))
 
-# timestamp: milliseconds since the epoch; timestamp_type: who set it, -1 nobody, 0 the producer, 1 the broker on append.
+# timestamp: milliseconds since the epoch; timestamp_type: -1 no timestamp, 0 set by the producer, 1 by the broker on append.
 SEGMENT_SCHEMA: Final = pa.schema(
     [
         pa.field("offset", pa.int64(), nullable=False),

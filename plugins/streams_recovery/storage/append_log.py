@@ -41,9 +41,9 @@ class _Entry(Generic[T]):
 
 
 class AppendLog(Generic[T]):
-    """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so
-    whoever creates number n has seen the entries before it. Needs no right to delete; where there is one, ``prune`` shortens a log from its
-    beginning, and its numbers go on. Objects with other names are no entries, and are passed over: a check tells of them.
+    """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so the writer of number n
+    has seen the entries before it. Needs no right to delete; with that right, ``prune`` shortens a log from its beginning, and its numbers go on. Objects with
+    other names are no entries, and are passed over: a check tells of them.
 
     A look costs a bounded number of requests, however long the log is: the newest number is searched for, and older ones are listed a page at a time,
     when they are asked for. So a number that is missing far before those is not noticed here; a check lists them all.
@@ -84,7 +84,7 @@ class AppendLog(Generic[T]):
         return (entry.value for entry in self._entries_back(whole=whole, readable=True))
 
     def numbered_back(self, *, readers: int = 1) -> Iterator[tuple[int, T]]:
-        """As ``read_back``, each with its number. With more than one of ``readers`` up to so many are read at once, for whoever needs many."""
+        """As ``read_back``, each with its number. Up to ``readers`` entries are read at once."""
         entries = self._entries_back(whole=True, readable=False, readers=readers)
         return ((self.number(entry.key), entry.value) for entry in entries)
 
@@ -100,7 +100,7 @@ class AppendLog(Generic[T]):
         """Entries that are not forged, from the newest on. With ``readable`` those that cannot be read are passed over, and no entry is held against the one
         behind it.
         """
-        # The newest entry of which the one that it was written behind has not come yet.
+        # The newest entry whose predecessor has not come yet.
         behind: _Entry[T] | None = None
         strange = ""
         for key, read in self._reads(map(self._key, self._back(whole=whole)), readers):
@@ -125,7 +125,7 @@ class AppendLog(Generic[T]):
     def _linked(self, behind: _Entry[T] | None, entry: _Entry[T], strange: str) -> _Entry[T] | None:
         """The entry whose link has to be found further back. Raises ``Damaged`` where it should have been ``entry``."""
         if entry.standing is Standing.UNSEALED:
-            # Whoever signs does not see it.
+            # Writers of seals pass over it, so no seal links to it.
             return behind
         signature = entry.seal and entry.seal.signature
         if behind is not None and behind.seal is not None and behind.seal.previous != signature:
@@ -149,7 +149,7 @@ class AppendLog(Generic[T]):
             yield from ((key, partial(self._read, key)) for key in keys)
             return
         with ThreadPoolExecutor(readers) as pool:
-            # Whoever needs few has few read: twice as many each time.
+            # A caller that needs few has few read: twice as many each time.
             size = 1
             while several := list(islice(keys, size)):
                 yield from [(key, pool.submit(self._read, key).result) for key in several]
@@ -299,7 +299,7 @@ class AppendLog(Generic[T]):
         # A forged entry must not push out one that counts.
         counting = (number for number in self._back(whole=whole) if not self._sealed or not self._is_forged(number))
         kept = list(islice(counting, max(1, keep)))
-        # Where fewer count, the others may be true, and older than the seals: a lock that somebody holds without one.
+        # If fewer count, the others stay: they may be true and older than the seals, such as a lock that is held without one.
         before, gone = None, 0
         while len(kept) == max(1, keep):
             numbers = [number for number in self._page(before)[0] if number < kept[-1]]

@@ -1,7 +1,7 @@
 """Creating an object exactly once over a connection that loses replies.
 
-A request whose reply is lost may have succeeded; sent again, it is refused because the object exists. To tell one's own object from somebody
-else's, every creation carries a token of its own, and only a refusal after a lost reply is looked into: the first answer is believed.
+A request whose reply is lost may have succeeded; sent again, it is refused because the object exists. To tell an own object from another writer's, every
+creation carries a token of its own, and only a refusal after a lost reply is looked into: the first answer is believed.
 
 A failure of an object store is worth another try, a matter of rights and settings, or tells of an object that is not there.
 """
@@ -33,9 +33,9 @@ _CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Messa
 
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-# Of what a server blames on the client, only these pass: it is too slow, in conflict with another one, too early, too many.
+# Of the errors that a server blames on the client only these pass: too slow, in conflict with another, too early, too many.
 _PASSING_4XX = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
-# Of a session token whose time is over, Amazon's and others'.
+# Codes for a session token whose time is over, Amazon's and others'.
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _FORBIDDEN = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
 # What a server writes that does not know a header of every creation: a status of its own, or a bad request and its name.
@@ -74,7 +74,7 @@ def create_once(put: Callable[[str], object], is_mine: Callable[[str], bool | No
         try:
             put(token)
         except exceptions.AlreadyExistsError as error:
-            # A conflict says that somebody is writing there at this moment, not that anything exists.
+            # A conflict says that another writer is at work there at this moment, not that anything exists.
             if status_of(error) != HTTPStatus.CONFLICT:
                 return unanswered and is_mine(token) is True
             last: Exception = error

@@ -32,7 +32,7 @@ def read_noted(repository: Repository, kind: type[T], ref: ArtifactRef) -> T:
 
 def create_value(repository: Repository, key: str, value: Any, *, most_bytes: int = MOST_BYTES, previous: str | None = None) -> bytes:
     """Create the object, and return what was written, without its seal. ``previous`` as for ``Repository.create``. Raises ``AlreadyExists``, and ``Refused``
-    for what nobody could read again.
+    for a value that could not be read again.
     """
     data = packed_value(key, value, most_bytes=most_bytes)
     repository.create(key, data, previous=previous)

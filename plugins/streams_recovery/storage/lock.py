@@ -44,10 +44,10 @@ class ApplicationLock:
         self._options = (OF_ARCHIVE,) if isinstance(layout, ArchiverLayout) else ()
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
-        """Take the lock, or keep it when ``owner`` has it. That of a run whose process is proven dead is taken at once, and that of a record which nobody
-        can read once it is older than a lease.
+        """Take the lock, or keep it when ``owner`` has it. The lock of a run whose process is proven dead is taken at once, and that of an unreadable record
+        once it is older than a lease.
 
-        Raises ``LockHeld`` naming who has it, since when and until when, and ``EntryUnreadable`` when nobody can tell.
+        Raises ``LockHeld`` naming the owner, since when and until when, and ``EntryUnreadable`` when the owner is unknown.
         """
         taken: list[LockRecord] = []
 
@@ -77,13 +77,13 @@ class ApplicationLock:
     def _take_over(
         self, error: EntryUnreadable, decide: Callable[[LockRecord | None, int], LockRecord], taken: list[LockRecord]
     ) -> LockTicket:
-        """The lock behind a record that nobody can read, when its run counts as dead. Raises ``EntryUnreadable`` when it does not."""
+        """The lock behind an unreadable record, when its run counts as dead. Raises ``EntryUnreadable`` when it does not."""
         key = str(error.facts["key"])
         if not self._is_over(key):
             raise self._unreadable(error) from None
         record = replace(decide(None, self._log.number(key) + 1), took_over_from=key)
         if not self._log.append_behind(key, record):
-            # Somebody was faster. What is newest now can be read.
+            # Another run was faster. The newest record can be read now.
             self._log.append_after(decide)
             return LockTicket(owner=record.owner, number=taken[-1].acquired)
         LOGGER.warning("%s takes over the lock: %s is older than a lease and counts as dead, although %s", record.owner, key, error.reason)
@@ -105,15 +105,15 @@ class ApplicationLock:
             self._log.append_after(lambda last, _: lease.release(last, ticket, now=self._clock()) or _again(last, record))
 
     def take_from(self, owner: str) -> bool:
-        """End the acquisition of an owner that is dead; False when nobody has the lock. Should it live after all, its next step finds the lock lost
-        and goes no further. A newest record that cannot be read is named by its key. Raises ``Refused`` when somebody else has it.
+        """End the acquisition of a dead owner; False when no run has the lock. Should the owner live after all, its next step finds the lock lost and goes no
+        further. An unreadable newest record is named by its key. Raises ``Refused`` when another owner has the lock.
         """
         try:
             held = lease.holder(self._log.last(), self._clock())
         except EntryUnreadable as error:
             if error.facts["key"] != owner:
                 raise self._unreadable(error) from None
-            # When somebody was faster, what is newest now can be read.
+            # When another run was faster, the newest record can be read now.
             return self._log.append_behind(owner, lease.ending_unreadable(owner, now=self._clock())) or self.take_from(owner)
         if held is None:
             return False
@@ -136,11 +136,11 @@ class ApplicationLock:
         return lease.holds(self._log.last(), ticket)
 
     def check_no_other_owner(self, ticket: LockTicket) -> None:
-        """Raise ``LockLost`` when somebody else has the lock by the newest record that can be read."""
+        """Raise ``LockLost`` when another owner has the lock by the newest record that can be read."""
         lease.check_no_other_owner(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
 
     def holder(self) -> LockRecord | None:
-        """The record of whoever has the lock now, None when nobody has. One that is proven dead has it until somebody takes it. Raises
+        """The record of the present owner of the lock, None without one. A run that is proven dead has the lock until another takes it. Raises
         ``EntryUnreadable`` while a record that cannot be read blocks.
         """
         try:
@@ -162,5 +162,5 @@ class ApplicationLock:
 
 
 def _again(last: LockRecord | None, record: LockRecord) -> LockRecord:
-    # Somebody was faster: repeating their record changes nothing about whose turn it is.
+    # Another run was faster: a repetition of its record does not change the owner.
     return record if last is None else last

@@ -83,7 +83,7 @@ def mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
     finally:
         done.set()
         giver.join()
-        # A request that was interrupted may still hold the buffer; whoever lets go of it last closes it.
+        # A request that was interrupted may still hold the buffer; its last holder closes it.
         with contextlib.suppress(BufferError):
             view.close()
 

@@ -3,8 +3,8 @@
 A file in a directory is there whole or not at all. Its mode follows from the directory's, never from the umask: the owner may read and write, the group
 what the directory lets it, others nothing. A directory that this makes is its owner's alone.
 
-What is created is on disk when the call returns, with the names of it and of its directories, and what is removed is gone: a power cut changes
-neither. So what is created later, such as a manifest, never outlasts what it names.
+A created file is on disk when the call returns, with its name and those of its directories, and a removed file is gone: a power cut changes neither. So a file
+that is created later, such as a manifest, never outlasts the files that it names.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _PEM_BEGIN, _PEM_END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE---
 
 LOGGER = logger("streams_recovery.storage.open_store")
 _KEY: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-# To leave one of these out would be to ask the store as somebody else.
+# To leave one of these out would be to ask the store as another user.
 _OTHER_IDENTITY: Final = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id", "profile_name", "session_kwargs")
 
 _PIECE = 8 << 20
-# Of a file that is being written, or whose writer was killed: the library that reads passes over ``#`` and digits at the end of a name.
+# Name of a file that is being written, or whose writer was killed: the library that reads passes over ``#`` and digits at the end of a name.
 _STAGED = re.compile(rf"{NAME}\.(?:json|md|parquet|zst|txt)#[0-9]{{1,9}}")
 # What a file system without hard links answers (link(2)).
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 # Directories of an application and of each kind of object, which stay.
 _UPPER = 2
-# Directories whose names this process has made durable: whoever made them may have been killed before it could.
+# Directories whose names this process has made durable: their creator may have been killed before it could.
 _synced: set[Path] = set()
 
 _RETRY_SECONDS = 60
@@ -205,7 +205,7 @@ def make_root(path: Path) -> None:
     missing = list(itertools.takewhile(lambda above: not above.exists(), (path, *path.parents)))
     path.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
     for made in reversed(missing or [path] * (path not in _synced)):
-        # Above a directory that somebody gave us we need not be allowed to read.
+        # The directory above one that was given to us need not be readable for us.
         with contextlib.nullcontext() if missing else contextlib.suppress(PermissionError):
             sync_directory(made.parent)
     _synced.add(path)
@@ -241,7 +241,7 @@ def creates_once(root: Path, application_id: str) -> bool:
     directory = root / application_id
     _make_directories(root, directory, root.stat().st_mode)
     with _staged(directory / PROBE) as (staged, _):
-        # Of this call alone: others may ask at the same time.
+        # The name is of this call alone: others may ask at the same time.
         linked = directory / f"{PROBE}#{secrets.randbelow(10**9):09}"
         try:
             return (
@@ -278,7 +278,7 @@ def _link(staged: Path, path: Path) -> None:
 @contextlib.contextmanager
 def removal(root: Path, *, emptied: bool) -> Iterator[Callable[[str], None]]:
     """A function that removes the file of a key; one that does not exist is passed over. What was removed is gone for good at the end. With ``emptied``
-    directories that are empty then go too, but for the upper two: only where nobody writes any more. Raises ``OSError``.
+    directories that are empty then go too, but for the upper two: only if nothing is written there any more. Raises ``OSError``.
     """
     parents: set[Path] = set()
 
@@ -305,7 +305,7 @@ def files_in(root: Path, prefix: str) -> list[str]:
 
 def staged_in(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
     """Keys of staged files below ``prefix``: of files that are being written, and of those whose writer was killed. Raises ``OSError``."""
-    # Not through links: what they lead to is somebody else's.
+    # Not through links: they lead to files of others.
     for directory, _, names in os.walk(root / prefix, onerror=raise_unless_gone):
         for name in filter(_STAGED.fullmatch, names):
             path = Path(directory, name)

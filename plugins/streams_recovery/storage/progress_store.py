@@ -3,7 +3,7 @@
 In the repository tasks report to their driver, and the driver stores progress for pages. Each object is created once. On the machine the driver leaves it in
 a small file beside the receipt, which is replaced each time.
 
-Nothing goes by it but what people are shown. So whatever fails here is passed over: a job must not fail because nobody could be told how far it is.
+Progress is only shown to people. So every failure here is passed over: a job must not fail because its progress cannot be told.
 """
 
 from __future__ import annotations

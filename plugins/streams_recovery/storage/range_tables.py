@@ -28,7 +28,7 @@ class TableToCreate:
 
 
 class RangeTables:
-    """``opened`` has those that were read before, by hash, when somebody keeps them: who goes through many savepoints meets each table many times."""
+    """``opened`` keeps the tables that were read, by hash, if the caller gives it: a pass over many savepoints meets each table many times."""
 
     def __init__(self, repository: Repository, layout: Layout, opened: dict[str, PartitionRanges] | None = None) -> None:
         self._repository = repository
@@ -36,7 +36,7 @@ class RangeTables:
         self._opened = opened
 
     def read(self, topic: str, ref: TableRef) -> PartitionRanges:
-        """The table. Raises ``Damaged``, also for one that is missing: whoever names it needs it."""
+        """The table. Raises ``Damaged``, also for a missing table: its manifest needs it."""
         if self._opened is not None and ref.sha256 in self._opened:
             return self._opened[ref.sha256]
         key = self._layout.range_table(topic, ref.sha256)
@@ -108,7 +108,7 @@ class RangeTables:
 
 
 def _shared(topic: TopicImage) -> tuple[TableRef, ...]:
-    """The tables that hold the beginning of every partition and nothing else; none where something begins anew."""
+    """The tables that hold the beginning of every partition and nothing else; empty if a partition begins anew."""
     held = [image.ranges for image in topic.partitions if image.ranges.tables]
     tables = held[0].tables if held else ()
     whole = all(one.tables == tables for one in held) and sum(one.before.ranges for one in held) == sum(ref.ranges for ref in tables)

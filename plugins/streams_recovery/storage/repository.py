@@ -101,7 +101,7 @@ class Repository:
         return Seals(keys, self._adopted)
 
     def without_seals(self) -> Repository:
-        """The same repository as those read it who know no keys, for whoever keeps what it finds there: nothing else may follow from it."""
+        """The same repository as a process without keys reads it. Files that are found this way may be kept, and nothing else may follow from them."""
         # Opened here, so that both have one store.
         _ = self._store
         view = copy(self)
@@ -137,7 +137,7 @@ class Repository:
         return self.seals is not None and key in self._adopted(key)
 
     def unchecked(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
-        """``stored``, whoever wrote it: for those who decide whether to believe it."""
+        """``stored`` without a check of the seal, for callers that decide whether to believe it."""
         if not carries_seal(key):
             return StoredObject(content=self._do("reading", key, lambda: self._whole(_checked(key), most_bytes)), seal=None)
         found = split_seal(self._do("reading", key, lambda: self._whole(_checked(key), most_bytes, on_top=MOST_SEAL_BYTES)))
@@ -210,8 +210,8 @@ class Repository:
             return None
 
     def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
-        """Write an object that does not exist yet. Raises ``AlreadyExists``; the one that is there stays as it is. A reply that was lost makes
-        no difference: an object that this very call created is not taken for another one's. ``previous`` is the signature of the entry before, in a log.
+        """Write an object that does not exist yet. Raises ``AlreadyExists``; an existing object stays as it is. A lost reply makes no difference: an object
+        that this very call created is not taken for another writer's. ``previous`` is the signature of the entry before, in a log.
         """
         if self.seals is not None and carries_seal(key):
             data = self.seals.sealed(key, data, previous)
@@ -234,7 +234,7 @@ class Repository:
             root = self._root
             once = self._do("creating", probe, lambda: creates_once(root, application_id))
         elif self.location.backend == "s3":
-            # The first one may be there from an earlier time. No two have the same content: nobody takes one for the other.
+            # The first one may be there from an earlier time. No two have the same content, so none is taken for another.
             once = not all(self._create_in_bucket("creating", probe, uuid.uuid4().hex.encode()) for _ in range(2))
         else:
             once = True
@@ -250,7 +250,7 @@ class Repository:
         try:
             self.require_create_once(application_id)
         except ConfigInvalid:
-            # Whoever may write only other objects of it is told by the one that is to be created whether that is allowed.
+            # A user that may not write the probe learns from the object that is to be created whether that is allowed.
             _asked.add((self.location, application_id))
 
     def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
@@ -269,7 +269,7 @@ class Repository:
             raise AlreadyExists(f"{key} exists already in {self.location}", next_step="nothing was overwritten", key=key)
 
     def _create_in_bucket(self, doing: str, key: str, data: bytes | mmap) -> bool:
-        # The library must not send it again by itself: then nobody knows whether a refusal is the first answer.
+        # The library must not send it again by itself: then it is unknown whether a refusal is the first answer.
         store = self._creator(len(data))
         return self._do(
             doing,
@@ -303,8 +303,8 @@ class Repository:
         return iter([file.key for file in self.listed(prefix)])
 
     def listed(self, prefix: str) -> list[StoredFile]:
-        """Objects below ``prefix`` with size and time of their last change, in the order of their keys, without the probes. Objects with names that cannot be
-        of this software may be left out.
+        """Objects below ``prefix`` with size and time of their last change, in the order of their keys, without the probes. Objects with names that this
+        software never uses may be left out.
         """
 
         def read() -> list[StoredFile]:
@@ -354,7 +354,7 @@ class Repository:
         return {file.key: file.bytes for file in self.listed(prefix)}
 
     def _listed_without_strange_names(self, prefix: str) -> list[StoredFile]:
-        # Slow to import, and nobody needs it while nobody else writes there.
+        # Slow to import, and not needed while no other program writes there.
         from streams_recovery.storage.s3 import listed_without_them  # noqa: PLC0415
 
         return listed_without_them(self.location, self._credentials, prefix)
@@ -370,7 +370,7 @@ class Repository:
 
     def delete(self, keys: list[str], *, emptied: bool = False) -> None:
         """Delete objects; those that do not exist are passed over. Expiry and the monitor call this: nothing else needs the right to. With ``emptied``
-        also the directories that hold nothing then, where nobody writes any more.
+        directories that are empty then go too, if nothing is written there any more.
         """
         if self.location.backend == "filesystem":
             self._do("deleting", next(iter(keys), ""), lambda: self._remove(keys, emptied=emptied))

@@ -33,7 +33,7 @@ class RunArtifacts:
                 number += 1
 
     def write_once(self, run: str, name: str, value: Any) -> ArtifactRef:
-        """Leave the only note of this name. Raises ``Altered`` when something is there: it is of nobody whose run this is."""
+        """Leave the only note of this name. Raises ``Altered`` when a note is there: it cannot be of this run."""
         key = self._layout.work(run, name)
         try:
             return self._create(key, value)
@@ -72,7 +72,7 @@ class RunArtifacts:
             ) from None
 
     def refuse_others(self, run: str, name: str) -> None:
-        """Raise ``Altered`` naming a note that somebody has put beside the only one of this name."""
+        """Raise ``Altered`` naming a second note beside the only one of this name."""
         others = self._keys(run, name)
         if others:
             raise _not_ours(others[-1])

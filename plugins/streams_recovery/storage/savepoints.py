@@ -89,11 +89,11 @@ class SavepointStore:
         try:
             create_value(self._repository, key, record, most_bytes=MOST_BYTES_OF_ENTRY)
         except AlreadyExists:
-            # Retention goes by it: one that somebody else has put there could give files away.
+            # Retention goes by this record: a stranger's record could give files away.
             try:
                 kept = self.publication(record.savepoint_id)
             except Forged as error:
-                # Nobody believes that one. Without a record the savepoint is known by its manifest.
+                # A forged record is not believed. Without a record the savepoint is known by its manifest.
                 LOGGER.warning("savepoint %s has no record: %s", record.savepoint_id, error.reason)
                 return
             if kept != record:
@@ -121,10 +121,10 @@ class SavepointStore:
         return found
 
     def summaries(self, *, by_manifest: bool = False) -> dict[str, Publication | Damaged]:
-        """All savepoints in short, the newest last, by the records of their publication, or by their manifests where a record is missing, cannot be read or is
-        about something else. With the error for one that is damaged. One that expires meanwhile is left out.
+        """All savepoints in short, the newest last, by the records of their publication, or by their manifests if a record is missing, unreadable or about
+        something else. A damaged savepoint has its error. A savepoint that expires meanwhile is left out.
 
-        With ``by_manifest`` no record is read, for whoever removes what nobody needs: a record may be anybody's.
+        With ``by_manifest`` no record is read, for the removal of files: a stranger may have written a record.
         """
         ids = self.ids()
         manifests = {file.key: file for file in self._repository.listed(self._layout.savepoints)}
@@ -186,8 +186,8 @@ class SavepointStore:
     def read(
         self, savepoint_id: str, opened: dict[str, PartitionRanges] | None = None, *, roles: Collection[TopicRole] = tuple(TopicRole)
     ) -> Manifest:
-        """The savepoint of this id, with the ranges of its topics of these roles, and only these topics. ``opened`` keeps the tables for whoever reads
-        several. Raises as ``outline`` does.
+        """The savepoint of this id, with the ranges of its topics of these roles, and only these topics. ``opened`` keeps the tables for reads of several
+        savepoints. Raises as ``outline`` does.
         """
         found = self.outline(savepoint_id)
         found = replace(found, topics=tuple(topic for topic in found.topics if topic.role in roles))
@@ -258,7 +258,7 @@ class SavepointStore:
         return found
 
     def forged_object(self, key: str) -> bool:
-        """True for an object of a sealed repository that nobody has sealed, or that is gone. It is logged."""
+        """True for an object of a sealed repository that has no valid seal, or that is gone. It is logged."""
         if self._repository.seals is None:
             return False
         try:
@@ -281,15 +281,15 @@ class SavepointStore:
         return in_order(found, self._clock())
 
     def ahead(self) -> list[str]:
-        """Ids of savepoints with a time that no clock can have shown: one was wrong, or somebody has made them up."""
+        """Ids of savepoints with a time that no clock can have shown: a clock was wrong, or they are forged."""
         return [one for one in self.ids() if is_ahead(one, self._clock())]
 
     def latest(
         self, consistency: Consistency | None = None, profile: Profile | None = None, *, read: Callable[[str], Manifest] | None = None
     ) -> Manifest | None:
-        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was compacted or
-        merged from it, the one that was made last: it holds the same state in fewer records or files. Never one that was edited, or whose state is
-        damaged: such a one has to be named. ``read`` is ``outline`` where no ranges are needed.
+        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and those that were compacted or merged from
+        it, the last of the chain: it holds the same state in fewer records or files. Never an edited savepoint, or one whose state is damaged: such a savepoint
+        has to be named. ``read`` is ``outline`` where no ranges are needed.
         """
         for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
             readable = self._sound(list(ids), read or self.read)
@@ -321,8 +321,8 @@ class SavepointStore:
         return None if known is None else self.read(known)
 
     def _sound(self, ids: list[str], read: Callable[[str], Manifest]) -> list[Manifest]:
-        """Savepoints of one moment that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which of them
-        hold the same state only they tell. Forged ones are none.
+        """Savepoints of one moment that were not edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can be read: only they
+        tell which of them hold the same state. Forged savepoints do not count.
         """
         found, damage = [], None
         for savepoint_id in ids:

@@ -1,4 +1,4 @@
-"""The log of an application's sites in the repository: the one that it belongs to."""
+"""The log of an application's sites in the repository: the newest entry names the site that it belongs to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def entry_in(repository: Repository, layout: Layout) -> SiteEntry | None:
 
 
 def _has_begun(repository: Repository, layout: Layout, restore_id: str) -> bool:
-    """True when this restore has begun to replace topics. So too when nobody can tell how far it came: then nobody may start what it left."""
+    """True when this restore has begun to replace topics. Also when it is unknown how far it came: then the application must not be started on what it left."""
     if not is_id(restore_id):
         return False
     journal = AppendLog(repository, layout.journal(restore_id), JournalEntry)

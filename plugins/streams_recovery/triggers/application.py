@@ -56,7 +56,7 @@ class WatchTrigger(Logged, BaseTrigger):
                     self.log.info("%s", found.message)
                 message = found.message
                 notice.waiting(found.message)
-                # Not kept when the triggerer dies: whoever goes on looks at what this one has read once more.
+                # Not kept when the triggerer dies: its successor looks once more at what this one has read.
                 self.facts = {**self.facts, **found.facts}
             await asyncio.sleep(max(0.0, self.interval - (time.monotonic() - started)))
 

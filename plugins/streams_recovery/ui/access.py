@@ -52,7 +52,7 @@ class Visitor:
 
 
 def visitor(user: GetUserDep) -> Visitor:
-    """The visitor. Raises 401 for whoever is not logged in, before anything is looked up."""
+    """The visitor. Raises 401 for a person who is not logged in, before anything is looked up."""
     manager: BaseAuthManager[BaseUser] = get_auth_manager()
     return Visitor(user, frozenset(manager.get_authorized_dag_ids(user=user, method="GET")))
 

@@ -25,7 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _OURS: Final = re.compile(r"/api/v2/dags/streams_[^/]+/dagRuns/[^/]+/taskInstances/(?:[^/]+\.)?approve/-?\d+/hitlDetails$")
 _OK: Final = 200
-# Of the answer itself, not of the question about it.
+# Headers of the answer itself, not of the question about it.
 _OWN: Final = (b"content-length", b"content-type", b"accept-encoding")
 
 
@@ -59,7 +59,7 @@ class EarlyAnswers:
         await self._app(scope, receive, send)
 
     async def _too_early(self, scope: Scope) -> float:
-        """Seconds until the question is old enough. It is read with the rights of the user: whoever may not see it is turned away by Airflow."""
+        """Seconds until the question is old enough. It is read with the rights of the user: Airflow turns a user away who may not see it."""
         found = await self._question(scope)
         if found is None:
             return 0.0

@@ -1,6 +1,6 @@
 """One application in a few lines: can it be brought back, to when, how long would it take, what is wrong. Pure.
 
-Also numbers and moments as the page says them: short, with the exact value for whoever points at it.
+Also numbers and moments as the page says them: short, with the exact value under the pointer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from streams_recovery.ui.statuses import KnownStatus, without_paths
 _MINUTE: Final = 60
 _SECONDS_COUNT: Final = 10 * _MINUTE
 UNKNOWN: Final = "unknown"
-# Of the pages with the sections of findings.
+# Titles of the pages with the sections of findings.
 TITLES: Final = {"alerts": "Alerts", "advisor": "Advice"}
 _DAY_MS: Final = 86_400_000
 _GROWTH_OVER_MS: Final = 7 * _DAY_MS
-# Of each text that somebody has written into a log.
+# Most shown characters of a text from a log.
 _MOST_SHOWN: Final = 500
 
 
@@ -94,7 +94,7 @@ def runbook(address: str) -> Markup:
 
 
 class ShownState(enum.StrEnum):
-    """State that is shown of an application. Besides its health: nothing was read yet, nobody has observed it, or its configuration cannot be used."""
+    """State that is shown of an application. Besides its health: nothing was read yet, it was not observed yet, or its configuration cannot be used."""
 
     BROKEN = "broken"
     TROUBLE = "trouble"
@@ -273,7 +273,7 @@ class SitesShown:
 
 
 def sites(others: tuple[str, ...], entry: SiteEntry | None, now: int) -> SitesShown | None:
-    """The text about an application whose sites besides the primary one are ``others``; None where it has none."""
+    """The text about an application whose sites besides the primary one are ``others``; None without any."""
     if not others:
         return None
     if entry is None:
@@ -293,7 +293,7 @@ def sites(others: tuple[str, ...], entry: SiteEntry | None, now: int) -> SitesSh
 
 
 def _written(text: str) -> str:
-    """A text that somebody has written into a log, as far as it is shown."""
+    """A text from a log, as far as it is shown."""
     return visible(text[:_MOST_SHOWN])
 
 

@@ -293,7 +293,7 @@ class Pages:
         found = self._configurations.get()
         config = found.applications.get(name) or found.broken.get(name)
         if config is None or not visitor.sees(name):
-            # The same answer for both: whoever may not see an application does not learn that there is one.
+            # The same answer for both: a visitor who may not see an application does not learn that it exists.
             raise HTTPException(404, _NOT_THERE)
         return config
 

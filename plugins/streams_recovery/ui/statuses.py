@@ -46,8 +46,8 @@ _KEPT: Final = 64
 # Of one application: its status, what people looked up, its outputs that were compared, and savepoints. None of these waits for another.
 _READERS: Final = 3 + AT_ONCE
 NOTHING: Final = Configurations(applications={}, broken={})
-# What looks like the absolute path of a file: by itself, as a file: address, or behind the name of a machine or a volume. Other addresses, and the keys
-# of a repository, are none: something else stands before their slash.
+# What looks like the absolute path of a file: by itself, as a file: address, or behind the name of a machine or a volume. Other addresses, and the keys of a
+# repository, do not match: other characters stand before their slash.
 _PATH: Final = re.compile(r"(?:\bfile:(?://[^\s/:'\"]*)?|(?<=\w:)(?!//)|(?<![\w:/.]))(?P<directory>/(?:[^\s/:'\"]+/)+)(?=[^\s/:'\"]*)")
 # Every machine has these: they tell nothing of this one, and may be what a sentence is about.
 _EVERYWHERE: Final = ("/var/tmp/", "/tmp/", "/dev/shm/", "/run/")  # noqa: S108
@@ -111,7 +111,7 @@ class Details:
 class KnownStatus:
     """Knowledge of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
     ``asked`` is false before the first reading is over. ``under_way`` is the run that works on the application, None when none does or it could not be read.
-    ``sealed`` is true where what was read is believed by its seal. ``site`` is the entry that says at which site it is, None where it was never moved.
+    ``sealed`` is true if what was read is believed by its seal. ``site`` is the entry that says at which site it is, None if it was never moved.
     """
 
     stored: StoredStatus | None = None
@@ -152,7 +152,7 @@ class Statuses:
         self._details = Details(self._detail, self._readers_of)
 
     def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, KnownStatus]:
-        """The statuses of these, after a moment; after the limit at the latest for whoever is ``patient``."""
+        """The statuses of these, after a moment; a ``patient`` call waits up to the limit."""
         wanted = list(names)
         futures = [future for name in wanted if (future := self._reading(name)) is not None]
         concurrent.futures.wait(futures, timeout=self._limit if patient else self._wait)

@@ -126,7 +126,7 @@ class KubernetesApplication:
         return wiped(self._cluster, self._application_id)
 
     def state_since(self, marks: Sequence[WipeMark]) -> StateSince:
-        """By the ids of the pods and claims that have the state. Into a claim nobody looks from here."""
+        """By the ids of the pods and claims that have the state. The files in a claim cannot be seen from here."""
         return seen_since(self._cluster, self._application_id, marks)
 
     def query(self, store: str) -> dict[str, object]:
@@ -152,7 +152,7 @@ class KubernetesApplication:
         record = None if workload.replicas else self._cluster.record()
         selected = self._cluster.pods(workload)[0]
         uids = {pod.uid for pod in selected}
-        # One whose labels were changed is this application's as long as it exists: nobody has said that its program ended.
+        # A pod whose labels were changed is this application's as long as it exists: its program is not known to have ended.
         unlisted = [one for one in record.pods if one.ended is None and one.uid not in uids] if record else []
         outside = [pod for one in unlisted if (pod := self._cluster.pod(one.pod, one.uid)) is not None]
         pods = in_slots(workload.name.name, (*selected, *outside), record.instances if record else {})
@@ -179,7 +179,7 @@ class KubernetesApplication:
             pods=requested(pods, fleet.reports(pods), before, closes=closes),
             paused=(*(stored.paused if stored else ()), *to_pause),
         )
-        # Before anything is paused: whoever starts it after a kill has to know what to resume.
+        # Before anything is paused: a start after a kill has to know what to resume.
         self._cluster.write(record)
         autoscaling.paused(self._cluster, to_pause, seconds=_AUTOSCALER_SECONDS)
         answers = fleet.closed(pods, seconds=seconds)
@@ -194,7 +194,7 @@ class KubernetesApplication:
         self._note(lambda record: self._with_newcomers(record, pods, watch).with_vanished({pod.uid for pod in pods}, at))
 
     def _with_newcomers(self, record: StopRecord, pods: tuple[Pod, ...], watch: PodWatch) -> StopRecord:
-        """With pods that were made after the stop had begun, in the place of one that was evicted: nobody has asked them to close."""
+        """With pods that were created after the stop had begun, in place of an evicted one: they were not asked to close."""
         noted = {one.uid for one in record.pods}
         came = [pod for pod in pods if pod.uid not in noted and pod.uid not in watch.first and pod.node]
         closes = self._section.control.close is not None
@@ -203,7 +203,7 @@ class KubernetesApplication:
         return replace(record, pods=(*record.pods, *requested(names, {}, None, closes=closes)))
 
     def _note_those_that_vanished(self, watch: PodWatch) -> None:
-        """Those of an earlier stop that was killed, whose objects went while nobody looked."""
+        """Note the pods of an earlier stop that was killed, whose objects went between the two stops."""
         record, left = self._cluster.record(), {pod.uid for pod in watch.left}
         lost = [one for one in record.pods if one.ended is None and one.vanished is None and one.uid not in left] if record else []
         gone = {one.uid for one in lost if self._cluster.pod(one.pod, one.uid) is None}

@@ -1,7 +1,7 @@
 """One namespace for one workload, through the API server.
 
-The official client is an extra: it is imported when it is needed. A stop is written down in a ConfigMap beside the workload, for whoever starts it again and
-for whoever asks how it ended.
+The official client is an extra: it is imported when it is needed. A stop is written down in a ConfigMap beside the workload: a later start needs it, and so
+does the question how the pods ended.
 """
 
 from __future__ import annotations
@@ -266,8 +266,8 @@ class StopRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedPod(PodOnNode):
-    """One pod that was asked to end. ``container`` is the one that was asked. ``vanished`` is the moment (milliseconds) at which its object was gone without an
-    end.
+    """One pod that was asked to end. ``container`` is the container that was asked. ``vanished`` is the moment (milliseconds) at which its object was gone
+    without an end.
     """
 
     instance: str

@@ -29,11 +29,11 @@ class PodWatch:
         self._container = cluster.container(workload)
         self._pods: dict[str, Pod] = {}
         self._ended: set[str] = set()
-        # Those that the selector does not name any more: somebody changed their labels, and they run on.
+        # Pods that the selector does not match any more: their labels were changed, and they run on.
         self._outside: set[str] = set()
         self._version = ""
         self._list()
-        # The uids of those that were there at the beginning. Whatever comes later, nobody has asked it to end well.
+        # The uids of the pods that were there at the beginning. Later pods were not asked to end well.
         self.first = frozenset(self._pods)
 
     @property
@@ -43,14 +43,14 @@ class PodWatch:
 
     @property
     def to_kill(self) -> tuple[Pod, ...]:
-        """Those that are left and still the workload's. One whose labels somebody has changed is not for us to end."""
+        """The pods that are left and still the workload's. A pod whose labels were changed is not ours to end."""
         return tuple(pod for pod in self.left if pod.uid not in self._outside)
 
     def await_gone(self, *, seconds: float) -> None:
-        """Wait until no pod is left and none can come, or the time is up. Goes on when the API server is away for a while: what happened meanwhile it tells
-        later.
+        """Wait until no pod is left and none can come, or the time is up. Goes on when the API server is away for a while: it tells later what happened
+        meanwhile.
 
-        Raises ``ScaledByAnother`` when somebody else wants pods again, ``ControlPlaneUnavailable`` after a minute without an answer.
+        Raises ``ScaledByAnother`` when another client wants pods again, ``ControlPlaneUnavailable`` after a minute without an answer.
         """
         deadline = time.monotonic() + seconds
         answered = time.monotonic()
@@ -125,7 +125,7 @@ class PodWatch:
         return True
 
     def _left_the_list(self, pod: Pod) -> None:
-        """A pod is no longer among those that are selected: its object is gone, or somebody changed its labels and it runs on."""
+        """A pod is no longer among those that are selected: its object is gone, or its labels were changed and it runs on."""
         now = self._cluster.pod(pod.name, pod.uid)
         if now is not None and now.active:
             self._pods[pod.uid] = now

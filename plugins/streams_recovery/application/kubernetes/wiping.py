@@ -153,7 +153,7 @@ def _age(volume: StateVolume, uid: str, claims: Mapping[str, str], mark: WipeMar
 
 
 def _claims_seen(cluster: Cluster) -> Mapping[str, str]:
-    """The ids of claims by name; nothing where this may not list them, which only state on claims needs."""
+    """The ids of claims by name; empty if this process may not list claims, a right that only state on claims needs."""
     try:
         return Claims(cluster).ids()
     except ConfigInvalid:

@@ -59,7 +59,7 @@ class Kind(Section):
     """A section of ``runs`` that describes one way to run an application. One that is nothing more is refused where a clone or a sandbox is configured."""
 
     def is_as(self, other: Kind) -> bool:
-        """True when the two run one and the same application: nobody could tell which of them does."""
+        """True when the two run one and the same application, so that neither could be told from the other."""
         return self == other
 
     def reached(self, state: PurePath) -> Iterator[str]:  # noqa: ARG002 - not every kind knows where it is

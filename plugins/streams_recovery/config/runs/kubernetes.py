@@ -15,7 +15,7 @@ from streams_recovery.config.runs.process import Control
 from streams_recovery.core.kubernetes.workload import WorkloadName
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-# "/" and its direct children are nobody's state directory.
+# "/" and its direct children are never a state directory.
 _LEAST_PARTS: Final = 3
 
 

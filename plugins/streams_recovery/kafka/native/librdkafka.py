@@ -1,7 +1,7 @@
 """librdkafka's public C functions and our own beside them (``gather.c``).
 
-The library is the one that the confluent-kafka package has brought into the process. It is called with handles of its own, which are made here by its public
-functions: nothing of the package's own objects is looked into.
+The library is the one that the confluent-kafka package has brought into the process. It is called with handles that are created here by its public functions:
+the package's own objects are not looked into.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class Native:
     """The functions of both libraries: ``rd_<name>`` is librdkafka's ``rd_kafka_<name>``, ``sr_<name>`` is ours. None of them holds Python's lock."""
 
     def __init__(self, librdkafka: c.CDLL, ours: c.CDLL) -> None:
-        """Raises ``NativeUnusable`` when librdkafka is of a version that nobody has looked at, or ours was made from another source."""
+        """Raises ``NativeUnusable`` when librdkafka is of a version that was not examined, or ours was compiled from another source."""
         try:
             for library, prefix, mine, functions in ((librdkafka, "rd_kafka_", "rd_", _FUNCTIONS), (ours, "sr_", "sr_", _GATHER)):
                 for name, (result, *arguments) in functions.items():
@@ -287,7 +287,7 @@ class Native:
 
 
 def native() -> Native | None:
-    """Both libraries, tried out; None where records must go by Python objects, which one line in the log gives the reason for."""
+    """Both libraries, tried out; None if records must go by Python objects: one line in the log gives the reason."""
     return None if os.environ.get(SWITCH) == "off" else _tried_out()
 
 
@@ -313,7 +313,7 @@ def library_name(machine: str) -> str:
 
 
 def _librdkafka() -> c.CDLL:
-    """The one that is in this process: the package has it in a place that depends on how it was built."""
+    """The librdkafka of this process: its place in the package depends on how that was built."""
     if sys.platform != "linux":
         raise NativeUnusable(f"there is none for {sys.platform}")
     with Path("/proc/self/maps").open() as maps:
@@ -388,7 +388,7 @@ def _try_out(native: Native) -> None:
 
 
 def _looked_at(native: Native, message: Any, given: tuple[int, bytes, bytes, tuple[bytes, bytes]]) -> bool:
-    """True when the reported record, gathered as if it had been read, is the one that was given."""
+    """True when the reported record, gathered as if it had been read, equals the given one."""
     stamp, key, value, (name, header) = given
     seen = message.contents
     expected = (LibrdkafkaError._PURGE_QUEUE, 7, len(key), len(value), OFFSET_INVALID)  # noqa: SLF001  # public in spite of its underscore

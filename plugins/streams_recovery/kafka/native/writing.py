@@ -77,8 +77,8 @@ class NativeSender:
         return self._topics[name]
 
     def _why(self, code: int) -> LibrdkafkaError:
-        """Of a client that has broken down its own words, under a code that says only that, and not under the one of the record that it broke down at: reports
-        of what was sent before are still to come.
+        """The error for a code. If the client has broken down, its own words under a code that says only that, not under the code of the record at fault:
+        reports of earlier records are still to come.
         """
         broken = None if code == LibrdkafkaError._QUEUE_FULL else self._broken_by()  # noqa: SLF001  # public in spite of its underscore
         return self._native.error(code) if broken is None else LibrdkafkaError(LibrdkafkaError._FATAL, broken.str())  # noqa: SLF001
@@ -128,6 +128,6 @@ def _batch(rows: pa.RecordBatch) -> Batch:
 
 
 def _column(values: pa.Array) -> Column:
-    # Of the headers the buffers of their pairs follow, and of what is empty there may be none.
+    # A column of headers has the buffers of its pairs behind these, and an empty column may have no buffer.
     valid, ends, data = (None if each is None else each.address for each in [*values.buffers(), None][:3])
     return Column(valid, ends, data, values.offset)

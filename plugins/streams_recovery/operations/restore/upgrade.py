@@ -143,8 +143,8 @@ def _watched(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched | None
 
 
 def _look(recovery: RecoveryContext, change: VersionChange, lag: RecordLag, restarts: Restarts, at: float) -> WatchLook:
-    """Committed offsets are read before the ends, so progress in between is not missed. An input without an offset may begin at its end, so how much of it is
-    left is unknown.
+    """Committed offsets are read before the ends: input that comes in between adds to the lag of this look only. An input without an offset may begin at its
+    end, so how much of it is left is unknown.
     """
     read = {tp for tp in (*input_partitions(recovery), *repartition_partitions(recovery)) if tp.topic not in change.left_inputs}
     committed = {tp: known for tp, known in recovery.groups.last_committed(recovery.application_id).items() if tp in read}
