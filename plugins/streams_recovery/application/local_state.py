@@ -126,7 +126,7 @@ def marked(directory: Path, beside: Path) -> WipeMark | None:
 
 
 def since(marks: Iterable[WipeMark]) -> StateSince:
-    """What is seen in these directories of the time since they were removed."""
+    """The state in these directories, compared with the time at which they were removed."""
     fresh: list[str] = []
     stale: list[str] = []
     unseen: list[str] = []

@@ -163,7 +163,7 @@ def _has_set_in_set(pattern: str) -> bool:
 
 
 def _topic_pattern(value: str) -> str:
-    """A regular expression as the program has it, which is Java's. What the two languages write differently is refused, not guessed."""
+    """A regular expression as the program has it, which is Java's. Expressions that the two languages write differently are refused, not guessed."""
     if len(value) > _MOST_PATTERN:
         raise ValueError(f"a pattern has at most {_MOST_PATTERN} characters, this one has {len(value)}")
     # First: compiling such a one warns.

@@ -208,7 +208,7 @@ def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reproces
         sandbox = reprocess.sandbox(EXAMPLE, 0)
         found += sandbox_problems(application_id, topics, runs, sandbox)
         for slot in range(1, min(slots, reprocess.parallel)):
-            # The rest is the same in every slot. What is wrong in one of them is enough: it is wrong in most, and there are up to 64.
+            # The rest is the same in every slot. One message is enough: a mistake is the same in most slots, and there are up to 64.
             if found:
                 break
             found += _start_problems(topics, runs, sandbox.model_copy(update={"runs": reprocess.runs_in(EXAMPLE, slot)}))

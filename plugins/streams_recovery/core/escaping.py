@@ -79,7 +79,7 @@ def md(template: str, *values: object, **named: object) -> Markdown:
 
 
 def code(text: object) -> Markdown:
-    """The text as code. What a code span could not show is escaped text without one."""
+    """The text as code. A text that a code span cannot show is escaped without one."""
     shown = visible(str(text))
     fits = _CODE.fullmatch(shown) is not None and shown == shown.strip()
     return Markdown(f"`{shown}`") if fits else _escaped(shown)

@@ -66,7 +66,7 @@ class FormField:
 
     @property
     def shown(self) -> str:
-        """What a message calls it, as a form does; see ``with_options``."""
+        """Its name in a message, as in a form; see ``with_options``."""
         return f"`{self.name}`"
 
 
@@ -99,9 +99,9 @@ Reader = Callable[[tuple[FormField, ...], Mapping[str, Any]], Any]
 
 
 def request_of(request_type: type[T], given: Mapping[str, Any], readers: Mapping[Any, Reader] | None = None, **known: Any) -> T:
-    """The request for what was ``given``, by the names of the form's fields; other names do not count. What was left out is as the type has it, or empty.
-    ``readers`` make the values of types, or of kinds of fields, that take more than what was given. ``known`` are values of fields that the form does not ask
-    for. Raises ``ConfigInvalid`` for a name that is not allowed, and what the readers raise.
+    """The request for what was ``given``, by the names of the form's fields; other names do not count. A field that was left out has the type's default, or is
+    empty. ``readers`` make the values of types, or of kinds of fields, that take more than what was given. ``known`` are values of fields that the form does
+    not ask for. Raises ``ConfigInvalid`` for a name that is not allowed, and what the readers raise.
     """
     hints, values, by_field = get_type_hints(request_type), dict(known), asked_for(cast("Hashable", request_type))
     for one in fields(cast("Any", request_type)):

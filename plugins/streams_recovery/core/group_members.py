@@ -100,7 +100,7 @@ class Roll:
         )
 
     def problem(self, group_id: str) -> str:
-        """What is wrong with the group, empty when every member is accounted for."""
+        """The fault of the group in words, empty when every member is accounted for."""
         if not self.strangers:
             return ""
         known = (

@@ -33,7 +33,7 @@ class TopicPartition(_TopicAndNumber, StoredAs):
 
     @classmethod
     def from_stored(cls, stored: object) -> Self:
-        """The partition of such a text. What is behind the last hyphen is the number, as topics have hyphens too. Raises ``Damaged``."""
+        """The partition of such a text. The number stands behind the last hyphen, as topics have hyphens too. Raises ``Damaged``."""
         named = _PARTITION.fullmatch(str(stored))
         # Kafka's numbers have 31 bits; its clients fail on more in ways of their own.
         if named is None or int(named[2]) >= 2**31:

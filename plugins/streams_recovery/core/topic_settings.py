@@ -75,8 +75,8 @@ class InForce:
 
 
 def without_hold(raw: Mapping[str, InForce], owner: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, InForce]:
-    """What is in force on a topic but for holds on it, of the settings in ``IN_FORCE``. ``raw`` is what its broker says, ``owner`` what its owner has set, and
-    ``defaults`` are the broker's own. Of a setting that only a hold has on the topic, and no default is known, nothing is said.
+    """The settings of ``IN_FORCE`` that are in force on a topic, without holds on it. ``raw`` are those that its broker tells, ``owner`` those that its owner
+    has set, and ``defaults`` the broker's own. A setting that only a hold has set, and whose default is unknown, is left out.
     """
     found = {}
     for name in IN_FORCE:

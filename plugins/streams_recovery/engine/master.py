@@ -117,7 +117,7 @@ def kubernetes_settings(master: str, defaults: Mapping[str, str], environment: M
 
 
 def spark_defaults(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The settings in ``spark-defaults.conf`` of ``SPARK_CONF_DIR``, else of Spark's home; none where there is no such file. Raises ``ConfigInvalid``."""
+    """The settings in ``spark-defaults.conf`` of ``SPARK_CONF_DIR``, else of Spark's home; empty without such a file. Raises ``ConfigInvalid``."""
     directory = Path(environment.get("SPARK_CONF_DIR") or find_spark_home(environment) / "conf")
     try:
         text = (directory / "spark-defaults.conf").read_text(encoding="utf-8")

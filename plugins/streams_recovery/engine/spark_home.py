@@ -1,7 +1,7 @@
 """The Spark that submits jobs, and the code that its tasks need: one zip that is the same bytes for the same files.
 
-Python stores no bytecode of what it imports from a zip, so a driver and each worker would compile all of it again, for a third of a second each. What the
-installation has stored is put beside the sources. A Python of another version leaves it aside.
+Python stores no bytecode of modules that it imports from a zip, so a driver and each worker would compile all of them again, for a third of a second each. So
+the installation's bytecode is put beside the sources. A Python of another version leaves it aside.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ _32_BITS: Final = 2**32 - 1
 
 
 def find_spark_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The directory that ``STREAMS_RECOVERY_SPARK_HOME`` names, else the one of the pyspark package.
-
-    Raises ``ConfigInvalid`` when there is none, or when the one that is named has another version than the pyspark package: its JVM and the driver's
-    Python would not understand each other.
+    """The directory that ``STREAMS_RECOVERY_SPARK_HOME`` names, else that of the pyspark package. Raises ``ConfigInvalid`` when there is none, or when the
+    named one has another version than the pyspark package: its JVM and the driver's Python would not understand each other.
     """
     installed, named = installed_spark(), environment.get(SPARK_HOME)
     if not named:
@@ -106,7 +104,7 @@ def _zipped(sources: Mapping[str, Path]) -> bytes:
 
 
 def _stored_bytecode(path: Path, source: bytes) -> bytes | None:
-    """The bytecode of a source as an import from a zip takes it without a look at dates; None where none is stored, or that of another state."""
+    """The bytecode of a source as an import from a zip takes it without a look at dates; None if none is stored, or only that of another state."""
     try:
         stored = Path(importlib.util.cache_from_source(path)).read_bytes()
     except (OSError, NotImplementedError):
@@ -125,7 +123,7 @@ def _write_beside(path: Path, data: bytes) -> None:
     with os.fdopen(handle, "wb") as file:
         file.write(data)
         file.flush()
-        # Nobody looks into a package that is there: it must not be empty after a power cut.
+        # An existing package is not looked into: it must not be empty after a power cut.
         os.fsync(file.fileno())
     Path(name).chmod(0o644)
     Path(name).rename(path)

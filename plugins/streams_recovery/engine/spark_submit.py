@@ -63,8 +63,8 @@ _WORKERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFiles:
-    """Files of the submitter's machine: the code, what is needed to connect, and where the driver leaves its receipt. The last one is in a directory that
-    nobody else may write to.
+    """Files of the submitter's machine: the code, what is needed to connect, and where the driver leaves its receipt. The receipt is in a directory that no
+    other user may write to.
     """
 
     package: Path
@@ -142,7 +142,7 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
     if job == "restore":
         # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
         conf["spark.task.maxFailures"] = "1"
-    # A local master neither authenticates nor encrypts, so nobody on another machine may reach it.
+    # A local master neither authenticates nor encrypts, so it must not be reachable from another machine.
     if is_local(master):
         conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return conf
@@ -215,6 +215,6 @@ def read_outcome(repository: Repository, receipt: JobReceipt | None, result_key:
         raise Damaged(
             f"the Spark job has stored {receipt.result.key}, and {result_key} was asked for", next_step="run the step again", key=result_key
         )
-    # Only for its errors: a result that cannot be used fails this step, not the one that needs it.
+    # Only for its errors: an unusable result fails this step, not the step that needs it.
     read_noted(repository, kind, receipt.result)
     return receipt.result

@@ -1,4 +1,4 @@
-"""Submitters of Spark jobs: what one is given, and what it owes whoever asked for the job.
+"""Submitters of Spark jobs: what a submitter is given, and what it owes the caller.
 
 The command line's runs spark-submit as a child process. While a job runs, the progress that its driver leaves on this machine is handed on.
 """
@@ -248,7 +248,7 @@ def _see_it_stop(process: subprocess.Popen[bytes]) -> None:
 def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
-    # It leads a session of its own, so this reaches the JVM and nobody else. Python workers end when their JVM does.
+    # It leads a session of its own, so this reaches the JVM and no other process. Python workers end when their JVM does.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     try:

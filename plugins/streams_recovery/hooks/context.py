@@ -47,8 +47,8 @@ def _shown(argument: object) -> object:
 
 @contextmanager
 def context_of(application_name: str, site: str | None = None, *, anew: bool = False) -> Iterator[RecoveryContext]:
-    """The context of a configured application at ``site``, by default the one that it belongs to, with Airflow's connections. At its end the stored status has
-    what it changed. Raises what loading and connecting raise. ``anew`` is as in ``open_context``.
+    """The context of a configured application at ``site``, by default the site that it belongs to, with Airflow's connections. At its end the stored status has
+    the changes. Raises what loading and connecting raise. ``anew`` is as in ``open_context``.
     """
     config = load_application(application_name)
     with (

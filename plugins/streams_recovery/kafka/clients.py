@@ -346,7 +346,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    # A proxy reads what is not encrypted. What is encrypted it only passes on.
+    # A proxy reads plain requests. It only passes encrypted ones on.
     proxies = urllib.request.ProxyHandler(None if url.lower().startswith("https:") else {})
     return urllib.request.build_opener(_NoRedirects, proxies)
 

@@ -50,7 +50,7 @@ class KafkaCluster(ClusterVerbs):
         return topic_defaults(self.facts().settings) if self.facts().settings else {}
 
     def topic_defaults(self) -> tuple[dict[str, str], ...]:
-        """Of each broker, the settings that a topic without overrides has there, of those that decide what it keeps and takes."""
+        """By broker, the settings that a topic without overrides has there, of those that decide what it keeps and takes."""
         return tuple(topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
     def facts(self) -> BrokerFacts:
@@ -192,7 +192,7 @@ class KafkaCluster(ClusterVerbs):
         }
 
     def _validated(self, several: Mapping[str, TopicShape], doing: str) -> list[Mapping[str, Any]]:
-        """What the cluster would answer if these topics were created. A controller that is busy, or over its quota, has not answered for a topic yet."""
+        """The answer of the cluster if these topics were created. A controller that is busy, or over its quota, has not answered for a topic yet."""
         deadline, left = Deadline(self._clients.timeout), dict(several)
         answered: list[Mapping[str, Any]] = []
         while True:
@@ -208,9 +208,9 @@ class KafkaCluster(ClusterVerbs):
             left = {name: left[name] for name in late}
 
     def refused_settings(self, topic: str, settings: Collection[tuple[str, str]], *, replicas: int) -> dict[tuple[str, str], str]:
-        """Of these settings, by name and value, those that the cluster does not take of any topic, with its reason. Creates nothing. ``topic`` is one that
-        would be made with so many ``replicas``: who may create only names that begin so is answered too. A policy that forbids such a topic without any
-        setting says nothing about settings; what is answered otherwise does not either.
+        """The settings among these, by name and value, that the cluster does not take of any topic, with its reason. Creates nothing. ``topic`` is the name of
+        one that would be created with so many ``replicas``: a user who may create only names with this beginning is answered too. A policy that forbids such a
+        topic without any setting says nothing about settings; what is answered otherwise does not either.
         """
         plain = f"{topic[:_ASKED]}-asked"
         asked = {f"{plain}-{number}": one for number, one in enumerate(sorted(settings))}

@@ -60,7 +60,7 @@ class Sender(Protocol):
         """Take the reports that are there; wait so long for the first. The next record that is reported should be at the offset ``expected``."""
 
     def drop_waiting(self) -> None:
-        """Forget what was handed over and is not acknowledged. What was sent may be in the log all the same."""
+        """Forget the records that were handed over and are not acknowledged. Those that were sent may be in the log all the same."""
 
     def close(self) -> None:
         """Leave the brokers. It cannot be used again."""

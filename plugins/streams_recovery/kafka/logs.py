@@ -270,7 +270,7 @@ def read_overrides(clients: Clients, topics: Iterable[str], *, broker: int | Non
 
 
 def read_topics(clients: Clients, topics: Iterable[str]) -> dict[str, tuple[dict[str, str], dict[str, InForce]]]:
-    """Of each topic its overrides, and what is in force on it of the settings that decide what it keeps and takes. Raises the client's errors."""
+    """By topic its overrides, and the settings in force on it that decide what it keeps and takes. Raises the client's errors."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.timeout) if resources else {}
     found = {resource.name: future.result() for resource, future in answers.items()}

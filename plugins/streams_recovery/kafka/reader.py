@@ -118,8 +118,8 @@ class RangeReader:
         """Records the consumer received from the broker up to the end of the range, by librdkafka's own count (``rxmsgs``). Ask inside the with block;
         the first answer at the end takes until the next statistics, some hundredths of a second.
 
-        What was fetched ahead, beyond ``end``, is counted, and so is a transaction marker; an aborted record is not. Before the end it is what
-        was handed over. Raises ``TransientError``.
+        Records that were fetched ahead, beyond ``end``, are counted, and so is a transaction marker; an aborted record is not. Before the end it is the count
+        of records that were handed over. Raises ``TransientError``.
         """
         if self._fetched is None and self.position >= self._wanted.end and self._reading:
             self._fetched = self._own_client.received({self._tp: self._handed_over})[self._tp]

@@ -29,7 +29,7 @@ def measure(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -
 
 
 class RecordLag:
-    """Looks again and again how far an application is behind. What one look has found in a partition that does not move the next one need not read."""
+    """Looks again and again how far an application is behind. A look need not read a partition that has not moved since the look before."""
 
     def __init__(self, recovery: RecoveryContext, known: Mapping[TopicPartition, Unread] | None = None) -> None:
         """``known`` is what the last look of another one has found."""
@@ -54,7 +54,7 @@ class RecordLag:
 
 
 def next_records(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, NextRecord]:
-    """The first committed record in each range of offsets, as far as transactions are decided. What was deleted holds none."""
+    """The first committed record in each range of offsets, as far as transactions are decided. A deleted range holds none."""
     if not ranges:
         return {}
     starts = recovery.cluster.log_starts(list(ranges))

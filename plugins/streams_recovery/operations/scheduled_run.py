@@ -49,7 +49,7 @@ class ScheduledRunReport:
 
 def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledRun:
     """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started. Repeating it goes on with
-    what it began, and starts what is missing. What an earlier run has started and not stopped is taken over: runs of one application do not overlap.
+    what it began, and starts what is missing. Instances that an earlier run has started and not stopped are taken over: runs of one application do not overlap.
 
     Raises ``ApplicationRunning`` when an instance runs already that no run has started: something else starts this application and may need it after this run's
     end. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``. When an instance cannot be started, those

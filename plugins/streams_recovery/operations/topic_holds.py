@@ -132,8 +132,8 @@ def release_copy_holds(recovery: RecoveryContext) -> tuple[str, ...]:
 
 
 def release_restore_holds(recovery: RecoveryContext) -> tuple[str, ...]:
-    """Release the restore holds that can go and name those that must stay. Repartition topics keep nothing that anybody needs twice, so theirs
-    always go. What is recorded of a topic that is not the application's own stays recorded: a clone that is live has other outputs than before.
+    """Release the restore holds that can go and name those that must stay. Records of repartition topics are never needed twice, so their holds always go. A
+    hold on a topic that is not the application's own stays on record: a live clone has other outputs than before.
     """
     held = _own(recovery, [item for item in outstanding(recovery) if item.purpose is HoldPurpose.RESTORE])
     found = _there(recovery, held)

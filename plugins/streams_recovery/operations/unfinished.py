@@ -161,7 +161,7 @@ def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededByOthers:
     """The application's savepoints that unfinished restores of other applications in the repository need, such as that of a clone: ``by`` has these restores of
-    each savepoint, in words. What is ``unreadable`` may need any of them.
+    each savepoint, in words. An ``unreadable`` restore may need any of them.
     """
 
     by: Mapping[str, tuple[str, ...]]

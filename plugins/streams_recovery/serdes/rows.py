@@ -113,7 +113,7 @@ class AvroCodec:
         return target.getvalue().strip()
 
     def encode(self, cell: Cell, like: bytes | None) -> bytes:
-        """The bytes of a cell. What is written is read back and compared: refused is what would come out as something else."""
+        """The bytes of a cell. They are read back and compared: a value that would come out as another one is refused."""
         if not isinstance(cell, str):
             raise unfit(Format.AVRO, cell, "it is no JSON text")
         if self._confluent and like is None:

@@ -156,7 +156,7 @@ def authorities(location: StorageLocation) -> dict[str, bytes]:
 
 
 def _why_broken(part: bytes) -> str:
-    """What is wrong with a certificate, as it stands behind its first line; empty when nothing is. Libraries say neither the file nor the certificate."""
+    """The fault of a certificate, by the text behind its first line; empty for a good one. Libraries name neither the file nor the certificate."""
     body, end, _ = part.partition(_PEM_END)
     if not end:
         return f"is cut off: it has no line {_PEM_END.decode()}"
@@ -277,7 +277,7 @@ def _link(staged: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def removal(root: Path, *, emptied: bool) -> Iterator[Callable[[str], None]]:
-    """A function that removes the file of a key; one that does not exist is passed over. What was removed is gone for good at the end. With ``emptied``
+    """A function that removes the file of a key; one that does not exist is passed over. Removed files are gone for good at the end. With ``emptied``
     directories that are empty then go too, but for the upper two: only if nothing is written there any more. Raises ``OSError``.
     """
     parents: set[Path] = set()

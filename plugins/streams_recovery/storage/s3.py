@@ -55,7 +55,7 @@ class _Bucket:
 
 
 class BucketProtection(_Bucket):
-    """Asks one bucket. What the server does not tell, or not to us, counts as no protection: a removal it forbids fails by itself."""
+    """Asks one bucket. A setting that the server does not tell us counts as no protection: a removal that it forbids fails by itself."""
 
     def lock_of(self, key: str) -> ObjectLock | None:
         """The lock on an object, None when the bucket has none or the object does not exist. Raises ``RepositoryUnavailable``."""

@@ -1,4 +1,4 @@
-"""Signing what is stored, and checking who signed it. What a seal is made of stands in ``core.repository.seal``."""
+"""Signing stored objects, and checking their signatures. ``core.repository.seal`` describes a seal."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Seals:
         return with_seal(content, Seal(key_id=name, previous=previous, signature=signature))
 
     def check(self, key: str, found: StoredObject) -> None:
-        """Raise ``Forged`` unless the object has a seal by one of the keys, or was adopted as it is. What has no seal can be adopted, and what was sealed by a
-        key that is withdrawn by now.
+        """Raise ``Forged`` unless the object has a seal by one of the keys, or was adopted as it is. Objects without a seal can be adopted, and those that were
+        sealed by a key that is withdrawn by now.
         """
         standing, why = self._standing(key, found)
         if standing is Standing.SEALED:

@@ -102,7 +102,7 @@ def _static(name: str) -> bytes:
 
 
 def _version() -> str:
-    """Of style and script: a browser keeps them until they change."""
+    """Headers of style and script: a browser keeps them until they change."""
     return hashlib.sha256(b"".join(map(_static, STATIC))).hexdigest()[:12]
 
 
@@ -376,7 +376,7 @@ def _report(known: KnownStatus) -> StatusReport:
 
 
 def _moment(text: str, clock: int) -> int:
-    """Milliseconds, or a time as people write it, in UTC unless it says otherwise; empty: now. What is neither is refused in words."""
+    """Milliseconds, or a time as people write it, in UTC unless it says otherwise; empty: now. Any other text is refused in words."""
     if not text:
         return clock
     try:

@@ -297,8 +297,8 @@ class StoppedPod(PodOnNode):
 def requested(
     pods: Mapping[str, Pod], reports: Mapping[str, Reported], before: StopRecord | None, *, closes: bool
 ) -> tuple[StoppedPod, ...]:
-    """These pods, asked to end now. What the first request found counts: a later one finds an instance that is closing. ``closes``: they can be asked to
-    close Kafka Streams, and did not answer yet.
+    """These pods, asked to end now. The state that the first request found counts: a later one finds an instance that is closing. ``closes``: they can be asked
+    to close Kafka Streams, and did not answer yet.
     """
     by, at = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}", time.time_ns() // 1_000_000
     known = {one.uid: one for one in before.pods} if before else {}

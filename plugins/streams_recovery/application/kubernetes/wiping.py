@@ -110,8 +110,8 @@ def left_by(cluster: Cluster, emptied: Sequence[str]) -> WipeMark:
 
 
 def seen_since(cluster: Cluster, application_id: str, marks: Sequence[WipeMark]) -> StateSince:
-    """Of each pod, by its own specification and not by the workload's: what its state lies on, and whether that is younger than the wipe. Nothing is looked for
-    inside of a volume.
+    """The volume of each pod's state, by the pod's own specification and not by the workload's, and whether that volume is younger than the wipe. The files in
+    a volume are not looked at.
     """
     mark = next((one for one in marks if one.place == cluster.section.workload), None)
     workload = cluster.workload()
@@ -171,7 +171,7 @@ def _gone_with_pods(cluster: Cluster) -> WipeReport:
 
 class WipingJobs:
     """The Jobs of one application, one for each claim at most. ``pod`` is the specification of the application's pods: a Job runs where and as whom they
-    do. What has the name of one and does not say that it is this application's is neither removed nor believed.
+    do. A Job of such a name that does not say that it is this application's is neither removed nor believed.
     """
 
     def __init__(self, cluster: Cluster, application_id: str, pod: Mapping[str, Any]) -> None:

@@ -63,8 +63,8 @@ class Kind(Section):
         return self == other
 
     def reached(self, state: PurePath) -> Iterator[str]:  # noqa: ARG002 - not every kind knows where it is
-        """What a stop, a pause or a wipe acts on, in words. Two applications can have nothing of it in common. ``state`` is the folder of the application's
-        state within its state directory.
+        """The processes and directories that a stop, a pause or a wipe acts on, in words. Two applications may share none of them. ``state`` is the folder of
+        the application's state within its state directory.
         """
         yield from ()
 

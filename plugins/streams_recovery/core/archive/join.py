@@ -13,8 +13,8 @@ from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Man
 
 def behind(archive: Archive, base: Manifest | None, *, state: bool = False) -> dict[TopicPartition, tuple[ArchivedLog, ...]]:
     """The logs of an archive behind ``base``, the newest savepoint: of each partition the log that goes on, from where the savepoint ends if no file goes
-    across that; and the one before it, where the topic was created again since the savepoint. What the application writes is left out unless ``state`` is
-    archived.
+    across that; and the one before it, where the topic was created again since the savepoint. Topics that the application writes are left out unless ``state``
+    is archived.
     """
     written = set() if base is None or state else {topic.name for topic in base.topics if is_state(topic)}
     images = {} if base is None else partition_images(base.topics)

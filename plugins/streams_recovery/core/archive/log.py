@@ -1,4 +1,4 @@
-"""The continuous archive of an application: a log of entries behind its savepoints, and what they amount to.
+"""The continuous archive of an application: a log of entries behind its savepoints, and the sum of these entries.
 
 An archiver adds an entry when it has copied records, and once a minute when there were none. Of each partition a piece begins where the one before it ends, so
 the entries are the log of the partition from the end of a savepoint on. One that begins elsewhere says why: another topic came under the same name, the log was
@@ -129,7 +129,7 @@ class ArchivedLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTail:
-    """What an application had not read of a partition that it writes to itself."""
+    """The unread records of a partition that the application writes to itself."""
 
     tp: TopicPartition
     copied: CopiedRange
@@ -138,8 +138,8 @@ class ArchivedTail:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedCut:
     """An exact cut of a running application, at the moment ``captured_at``. ``topics`` are those it is through, their ids by name; ``inputs`` are
-    the partitions of those that the application only reads, and ``written`` of the others. What was written to changelogs and archived outputs up to their
-    ends is in the ``logs`` of entries, this one's included; ``tails`` are of repartition topics.
+    the partitions of those that the application only reads, and ``written`` of the others. The records of changelogs and archived outputs up to their ends are
+    in the ``logs`` of entries, this one's included; ``tails`` are of repartition topics.
     """
 
     captured_at: int

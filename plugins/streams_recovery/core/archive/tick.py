@@ -288,8 +288,8 @@ def _archived(part: TickPart, copied: Sequence[RangeCopied], lost: Sequence[Rang
 @dataclass(slots=True)
 class Safety:
     """The moment up to which all that was committed is archived. A look notes where the logs ended; that moment is safe once everything up to there is
-    archived, whatever came in between: a backlog, or a transaction that stayed open. What is archived is said by looks at these logs, never by ends of logs
-    that there were before.
+    archived, whatever came in between: a backlog, or a transaction that stayed open. Looks at these logs say how far they are archived, never the ends of
+    earlier logs.
     """
 
     _looks: list[tuple[int, dict[TopicPartition, int]]] = field(default_factory=list)

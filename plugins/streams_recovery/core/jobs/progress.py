@@ -107,7 +107,7 @@ class PhaseMeter:
         )
 
     def _rate(self, which: int) -> float | None:
-        """Per second over the samples that are kept. What was lost with an attempt is no work of less than nothing."""
+        """Per second over the samples that are kept. Work that was lost with an attempt does not count as less than nothing."""
         samples = list(self._samples)
         span = samples[-1][0] - samples[0][0]
         gained = sum(max(0, later[which] - earlier[which]) for earlier, later in itertools.pairwise(samples))

@@ -200,7 +200,7 @@ def _holds_update(kind: WorkloadKind, spec: Mapping[str, Any], status: Mapping[s
 
 
 def held_update(workload: Workload, pods: Iterable[Pod]) -> str:
-    """What a stop and a start would change of the version that runs, empty where nothing. A workload at zero counts as updated whole (StatefulSet's
+    """The changes of the running version by a stop and a start, empty without any. A workload at zero counts as updated whole (StatefulSet's
     completeRollingUpdate), so its next pods are all of the newest template, also those that its owner had kept from that.
     """
     if not workload.holds_update:

@@ -1,4 +1,4 @@
-"""The cut at a set T of named transactions: which they are, where each log ends, what is left out in between, and the committed offsets.
+"""The cut at a set T of named transactions: its members, the end of each log, the records that are left out in between, and the committed offsets.
 
 **T.** The first draft are the transactions with offsets whose commit lies below N in the group's partition, those without offsets (punctuations) that were
 decided when all of the draft were, and of each producer all that came before. In this order every transaction stands behind what it has read, but for two

@@ -65,7 +65,7 @@ RELATIVE: Final = FormField(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputsOptions:
-    """A request as a person writes it. What is empty is left out."""
+    """A request as a person writes it. Empty fields are left out."""
 
     FORM = Form()
     against: Annotated[Against | None, AGAINST] = None

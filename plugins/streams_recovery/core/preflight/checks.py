@@ -1,5 +1,5 @@
-"""What is unsafe or impossible before a savepoint, a restore or a failover, beside what the checks of ``core.checks`` find: the group and its members, outputs,
-inputs and disk space. All of it is reported at once. Pure.
+"""Unsafe and impossible things before a savepoint, a restore or a failover, beside those that the checks of ``core.checks`` find: the group and its members,
+outputs, inputs and disk space. All of it is reported at once. Pure.
 """
 
 from __future__ import annotations

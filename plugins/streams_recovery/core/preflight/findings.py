@@ -86,7 +86,7 @@ def blocking_finding(kind: str, text: str, remedy: Remedy) -> PreflightFinding:
 
 
 def as_findings(answers: Iterable[tuple[CheckPlace, Found]]) -> tuple[PreflightFinding, ...]:
-    """Answers of checks as findings, one for all topics of which the same is said. What is only ``info`` is left out."""
+    """Answers of checks as findings, one for all topics with the same answer. An answer that is only ``info`` is left out."""
     found: dict[tuple[str, Severity, str, Remedy | None], list[str]] = {}
     for place, one in answers:
         if one.severity is not Severity.INFO:

@@ -49,7 +49,7 @@ class RemedyKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """What a person does. ``text`` is the end of a sentence, without a full stop. ``commands`` are complete, each quoted for a shell, and run in
+    """A step for a person. ``text`` is the end of a sentence, without a full stop. ``commands`` are complete, each quoted for a shell, and run in
     this order.
     """
 
@@ -77,7 +77,7 @@ AS_REFUSED: Final = RemedyKind(
 
 
 def as_refused(next_step: str) -> Remedy:
-    """What the refusal itself says to do next."""
+    """The next step that the refusal itself names."""
     return Remedy(kind=AS_REFUSED, text=next_step)
 
 

@@ -43,7 +43,7 @@ def deletions_gone(settings: Iterable[Mapping[str, str]], *, last: int, now: int
 
 
 def looked_too_late(settings: Mapping[str, Iterable[Mapping[str, str]]], *, last: int, now: int) -> dict[str, str]:
-    """Of these compacted topics those whose deletions may be gone, with the reason, where an archiver had archived all by ``last`` and looks again ``now``."""
+    """The compacted topics whose deletions may be gone, with the reason, when an archiver had archived all by ``last`` and looks again ``now``."""
     # Its clock may be a little behind that of the archiver before it.
     now = now if now < last - _CLOCKS_MS else max(now, last)
     found = {name: deletions_gone(known, last=last, now=now, after="the last look that had all") for name, known in settings.items()}

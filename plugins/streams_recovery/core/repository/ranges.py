@@ -164,7 +164,7 @@ class Ranges(codec.StoredAs, Sequence[CopiedRange]):
         return Ranges(tables=tables, before=self.facts, read=read)
 
     def with_behind(self, new: Sequence[CopiedRange]) -> Ranges:
-        """Both, the ``new`` ones behind these. What is in tables stays there, unread."""
+        """These ranges with the ``new`` ones behind them. Ranges in tables stay there, unread."""
         return (
             Ranges(tables=self.tables, before=self.before, new=(*self.new, *new))
             if self.tables or not self.new

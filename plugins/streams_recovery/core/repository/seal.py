@@ -1,4 +1,4 @@
-"""Seals: signatures on what is stored, so that nobody without the private key can add, change or move anything that a decision is made from.
+"""Seals: signatures on stored objects. Without the private key no object that a decision is made from can be added, changed or moved.
 
 A seal stands in the object itself, behind its content: as one more line of JSON, or as a skippable frame behind a zstd frame, which every decoder of
 zstd passes over. It signs the object's key, the hash of its content, and in a log the seal of the entry before. Nothing here signs: ``storage.seals`` does.

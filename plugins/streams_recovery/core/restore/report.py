@@ -247,7 +247,7 @@ def _asked(report: RestoreReport) -> list[Markdown]:
 
 
 def _facts(report: RestoreReport) -> list[tuple[str, str]]:
-    """Names and values. What is no Markdown is escaped where it is shown."""
+    """Names and values. Text that is no Markdown is escaped where it is shown."""
     seconds = report.seconds or {}
     return [
         ("savepoint", _savepoint(report)),

@@ -217,6 +217,6 @@ def _saved(topic: TopicImage) -> SavedTopic:
         partitions=len(topic.partitions),
         kind=kind,
         windowed=kind in WINDOWED if kind is not None else by_policy,
-        # Offsets count the ends of transactions too. What is archived of such a topic is what was not read.
+        # Offsets count the ends of transactions too. The archived records of such a topic are the unread ones.
         unread=0 if topic.role is not TopicRole.REPARTITION else topic.rows if topic.archived else behind,
     )

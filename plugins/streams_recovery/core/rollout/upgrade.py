@@ -123,7 +123,7 @@ class VersionChange:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What the check cannot tell, and a person has looked at."""
+        """Questions that the check cannot answer, and a person has looked at."""
         return tuple(one.text for one in self.findings if one.verdict is CompatibilityVerdict.DOUBT)
 
     @property
@@ -229,7 +229,7 @@ class Restarts:
         self._first: dict[tuple[str, str], int] = {}
 
     def more(self, counts: Mapping[tuple[str, str], int]) -> frozenset[tuple[str, str]]:
-        """The instances, by name and host, that were started again since they were first seen there. What a new pod at another address counts begins anew."""
+        """The instances, by name and host, that were started again since they were first seen there. The count of a new pod at another address begins anew."""
         for instance, count in counts.items():
             self._first[instance] = min(count, self._first.get(instance, count))
         return frozenset(instance for instance, count in counts.items() if count > self._first[instance])

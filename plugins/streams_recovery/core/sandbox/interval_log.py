@@ -106,7 +106,7 @@ class ReprocessRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessOptions:
-    """A request as a person writes it. What is empty is as configured. The interval itself, from ``begin`` to ``end``, a backfill has of its own."""
+    """A request as a person writes it. Empty fields are as configured. The interval itself, from ``begin`` to ``end``, a backfill has of its own."""
 
     FORM = Form()
     begin: Annotated[str, BEGIN] = ""

@@ -206,7 +206,7 @@ def _ours(topic: str, role: TopicRole, known: AttributionFacts) -> Evidence | No
     alone = dialect.only_its_own(topic, known.application_id)
     saved = known.saved.get(topic)
     found = {
-        # The strongest first: the first that holds is the one that is recorded.
+        # The strongest first: the first that holds is recorded.
         Evidence.STORE: role is TopicRole.CHANGELOG and store_name(topic, known.application_id) in known.stores,
         # Only the application that owns a repartition topic commits on it. Two Faust applications with the same code have the same topic, and it has no owner.
         Evidence.COMMITTED: topic not in known.shared

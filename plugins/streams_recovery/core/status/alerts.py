@@ -127,7 +127,7 @@ def claimed(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]
 
 
 def delivered(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
-    """The alerts after ``run`` has told what it had claimed. What is over is gone."""
+    """The alerts after ``run`` has sent the news that it had claimed. Alerts that are over are gone."""
     mine = [(alert, alert.news is not None and alert.claimed_by == run) for alert in alerts]
     return tuple(_delivered(alert, now) if own else alert for alert, own in mine if not (own and alert.news is News.OVER))
 

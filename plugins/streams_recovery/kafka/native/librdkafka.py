@@ -1,6 +1,6 @@
 """librdkafka's public C functions and our own beside them (``gather.c``).
 
-The library is the one that the confluent-kafka package has brought into the process. It is called with handles that are created here by its public functions:
+The library comes into the process with the confluent-kafka package. It is called with handles that are created here by its public functions:
 the package's own objects are not looked into.
 """
 

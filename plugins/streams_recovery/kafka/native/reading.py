@@ -36,7 +36,7 @@ from streams_recovery.kafka.range_consumer import (
 )
 from streams_recovery.segments.schema import HEADER_TYPE, HEADERS_TYPE, SEGMENT_SCHEMA
 
-# Offsets in Arrow's columns have 31 bits. What is more than this becomes a batch of its own; a record is never cut.
+# Offsets in Arrow's columns have 31 bits. More rows than this become a batch of their own; a record is never cut.
 MOST_BYTES: Final = 256 << 20
 
 

@@ -44,9 +44,9 @@ class CompactRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTicket:
-    """A compaction under way: ``savepoint_id`` is the id that the result will have, ``source_id`` the savepoint it is made of. What is to be done is a
-    note in the repository, ``spec``, None when there is nothing to compact. It holds no lock: the savepoint it reads never changes, and what it
-    writes is nothing until it is published.
+    """A compaction under way: ``savepoint_id`` is the id that the result will have, ``source_id`` the savepoint it is made of. ``spec`` is the note in the
+    repository about the work, None when there is nothing to compact. It holds no lock: the savepoint it reads never changes, and its result does not count
+    until it is published.
     """
 
     request: CompactRequest

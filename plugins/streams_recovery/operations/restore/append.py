@@ -302,5 +302,5 @@ def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: Artif
 
 
 def leave_append(recovery: RecoveryContext, ticket: AppendTicket) -> None:
-    """Give the lock back after any failure. What has been written stays, and the next attempt goes on behind it."""
+    """Give the lock back after any failure. Written records stay, and the next attempt goes on behind them."""
     recovery.lock.release(ticket.lock)

@@ -249,7 +249,7 @@ def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescriptio
 
 
 def _names_of_copies(recovery: RecoveryContext) -> set[str]:
-    """Names that restores make copies under. What a topic is called at another site is no such name: a failover has made the application's own topic there."""
+    """Names of copies that restores create. The name of a topic at another site is no such name: a failover has created the application's own topic there."""
     if isinstance(recovery.config, SandboxApplication):
         return {*recovery.config.own.values()}
     return {*recovery.sites.written.restore.topic_map.values()} if recovery.site == PRIMARY else set()

@@ -83,8 +83,8 @@ def plan_verify_deferred(recovery: RecoveryContext, ticket: RestoreTicket, fed: 
 def check_verify_deferred(
     recovery: RecoveryContext, ticket: RestoreTicket, before: VerifySummary | None, fed: ArtifactRef | None, compared: ArtifactRef | None
 ) -> VerifySummary:
-    """Raise ``Damaged`` unless every input of which something was held back is proven. What was proven ``before`` the start counts on; without it, of a
-    restore that is resumed, the journal has it.
+    """Raise ``Damaged`` unless every input of which something was held back is proven. The proofs from ``before`` the start still count; a resumed restore,
+    without them, reads them from its journal.
     """
     planned, held = _held(recovery, ticket, before=Phase.CLOSED)
     before = require_verified(recovery, ticket) if before is None else before

@@ -53,7 +53,7 @@ def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tup
 
 
 def _given(recovery: RecoveryContext) -> Safeguards:
-    """What a person may allow is allowed here, and told: the cluster answers no question about it."""
+    """Permissions that a person may give are given here, and told: the cluster does not answer questions about them."""
     return Safeguards(replace=True, confirm=recovery.application_id)
 
 
@@ -76,7 +76,7 @@ def _label(manifest: Manifest) -> tuple[PreflightFinding, ...]:
 def _of_plan(
     recovery: RecoveryContext, request: RestoreRequest, manifest: Manifest, found: tuple[PreflightFinding, ...]
 ) -> tuple[PreflightFinding, ...]:
-    """What the plan would refuse beyond what was ``found``: the plan is made, and thrown away."""
+    """The refusals of the plan beyond those that were ``found``: the plan is made, and thrown away."""
     if blocking(found):
         # It would say just this.
         return ()

@@ -257,7 +257,7 @@ def _hold_topic(recovery: RecoveryContext, ticket: RestoreTicket, name: str, top
 
 
 def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
-    """Every partition that is loaded. What a rebuild without an archive makes is empty, and filled by the application."""
+    """Every partition that is loaded. Topics that a rebuild without an archive creates are empty, and filled by the application."""
     if not planned.loads:
         return {}
     return {TopicPartition(topic.name, part.partition): part for topic in planned.create for part in topic.partitions}

@@ -380,8 +380,8 @@ def _must_save(ticket: RestoreTicket) -> bool:
 
 
 def _went_on(recovery: RecoveryContext, restore_id: str) -> bool:
-    """True when the application was started on what an earlier restore has brought back: that state is whole, and may have been at work for days. What a
-    new version has made of the state is not saved: its upgrade's own savepoint is the way back.
+    """True when the application was started on what an earlier restore has brought back: that state is whole, and may have been at work for days. State that a
+    new version has changed is not saved: its upgrade's own savepoint is the way back.
     """
     last = next(readable_back(recovery, restore_id), None)
     if last is None or last.phase.rank < Phase.STARTED.rank:

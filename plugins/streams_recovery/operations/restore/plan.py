@@ -144,7 +144,7 @@ def _plan_version(recovery: RecoveryContext, safeguards: Safeguards, source: Upg
 
 
 def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: RestoreSource, mine: Mapping[str, set[str]]) -> RestorePlan:
-    """The plan of a restore that begins from ``source``. What the preflight finds in the way is refused first, all of it at once.
+    """The plan of a restore that begins from ``source``. Blocking findings of the preflight are refused first, all at once.
 
     Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
     """

@@ -71,8 +71,8 @@ def check_version(recovery: RecoveryContext, ticket: RestoreTicket) -> VersionCh
 
 
 def watch(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched:
-    """Watch the new version for as long as the plan says. What was seen is kept: one that was watched is not taken back by itself any more. Raises
-    ``VersionFailed`` as soon as it does not do its work, with what was seen, and where it is not the version that was described.
+    """Watch the new version for as long as the plan says. The result is kept: a version that was watched is not taken back by itself any more. Raises
+    ``VersionFailed`` as soon as it does not do its work, with the look that showed it, and if it is not the version that was described.
     """
     guarded(recovery, ticket, at_least=Phase.RECOVERED, before=Phase.CLOSED)
     if (before := _watched(recovery, ticket)) is not None:

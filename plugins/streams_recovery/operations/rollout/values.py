@@ -126,9 +126,7 @@ class BroughtBack:
 
 
 def keep(recovery: RecoveryContext, report: OutputsReport) -> None:
-    """Store a report of a comparison, and remove old ones as far as that is allowed. What the same run has found before is not stored again by a step that is
-    repeated.
-    """
+    """Store a report of a comparison, and remove old ones as far as allowed. A repeated step does not store its run's report again."""
     log = AppendLog(recovery.repository, recovery.layout.outputs_compared, OutputsReport)
     if any(replace(one, at=report.at) == report for one in newest(recovery.repository, recovery.layout)):
         return

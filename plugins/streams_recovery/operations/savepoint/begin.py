@@ -32,7 +32,7 @@ LOGGER = logger("streams_recovery.operations.savepoint")
 def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
     """Take the application's lock, release what crashed runs left, and guard every log that is going to be read.
 
-    An application that a killed run left paused or stopped is brought back first. All or nothing: on any error what was taken is given back.
+    An application that a killed run left paused or stopped is brought back first. All or nothing: on any error the lock and the guards are given back.
     Raises ``LockHeld`` when another run works on the application, ``Refused`` when a restore has left it half way, and ``Refused`` naming every
     missing right at once, and for a pause that the application would not survive; ``StateDamaged`` when state was lost or replaced since the last
     savepoint and the request does not say what to do then. What is merely unsafe is logged.

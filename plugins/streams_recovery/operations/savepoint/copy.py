@@ -237,7 +237,7 @@ def _planned(
 
 
 def _with_archived(planned: PlannedPartition, cut: PartitionCut, parent: PartitionImage, behind: ArchivedLog) -> PlannedPartition:
-    """The rest is copied, if the archive does not go as far as the cut. What the log has lost meanwhile the archive may have."""
+    """The rest is copied, if the archive does not go as far as the cut. The archive may have records that the log has lost meanwhile."""
     rest = (
         RangeToCopy(tp=cut.tp, start=behind.end, end=cut.end, size_hint=cut.end - behind.end, may_lose=True)
         if behind.end < cut.end

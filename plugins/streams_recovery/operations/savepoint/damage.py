@@ -125,7 +125,7 @@ def damage_of_cut(
 
 
 def with_damage(plan: CopyPlan, ticket: Ticket, found: tuple[Damage, ...]) -> CopyPlan:
-    """The plan of a copy of damaged state, if the request allows one. Raises ``StateDamaged``. What a restore is about to replace is saved as it is."""
+    """The plan of a copy of damaged state, if the request allows one. Raises ``StateDamaged``. State that a restore is about to replace is saved as it is."""
     if not ticket.safety:
         require_whole(ticket.application_id, found, ticket.request.changed_state)
         if ticket.request.changed_state is ChangedState.INTENDED:

@@ -122,7 +122,7 @@ class _Comparisons:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is missing comes first: only so many are shown."""
+        """Stores that were not compared come first: only so many sentences are shown."""
         return _few([*self._alone, *self._left_out, *self._sentences])
 
     def _compare(self, store: str) -> None:

@@ -259,7 +259,7 @@ def open_restores(recovery: RecoveryContext, lock: LockState | None) -> tuple[Re
 
 
 def runs(recovery: RecoveryContext, earlier: StatusReport | None, unfinished: tuple[RestoreState, ...]) -> tuple[RunSummary, ...]:
-    """The newest runs, oldest first. What was over at the last look is not read again."""
+    """The newest runs, oldest first. A run that was over at the last look is not read again."""
     known = {(one.kind, one.run): one for one in earlier.runs if one.ended_at is not None} if earlier is not None else {}
     under_way = {one.restore_id for one in unfinished if one.running}
     found = [*_restores(recovery, known, under_way), *_drills(recovery, known), *_intervals(recovery, known), *_checks(recovery, known)]

@@ -68,8 +68,8 @@ class Undo(RestoreStrategy):
         return recovery.safety
 
     def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
-        """See RestoreStrategy. What an upgrade has deployed is no version for the state of before: then it is the command that takes it back. Raises
-        ``ConfigInvalid`` where there is none any more.
+        """See RestoreStrategy. After an upgrade it is the command that takes the deployed version back, because the new version does not fit the old state.
+        Raises ``ConfigInvalid`` if that command is not configured any more.
         """
         saved, deploy = planned.savepoint_id, recovery.config.deploy
         undone = None if saved is None else _upgrade_undone(recovery, recovery.safety.read(saved))
