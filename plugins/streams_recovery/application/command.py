@@ -1,7 +1,7 @@
 """An application behind programs of the user's own: systemd, kubectl, docker compose, whatever runs it.
 
 Every verb is an argument list, run without a shell, with nothing in its environment but what is configured and a few variables of the login. What
-each finds and prints, and its exit status, is in docs/your-application.md, "Programs of your own". Of what it prints 32 MiB are read.
+each finds and prints, and its exit status, is in docs/your-application.md, "Programs of your own". Of its output 32 MiB are read.
 """
 
 from __future__ import annotations

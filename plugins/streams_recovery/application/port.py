@@ -133,7 +133,7 @@ class StopReport:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WipeMark:
     """One place of local state as a wipe left it. ``at`` is the moment (nanoseconds) by the clock of its own file system, 0 where it has none. ``known`` are
-    ids of what was there and must not have state again, ``wiped`` ids of what goes on to be there and was emptied.
+    ids of pods and volumes that were there and must not have state again, ``wiped`` ids of places that were emptied and stay.
     """
 
     place: str

@@ -91,7 +91,7 @@ class _Supervisor:
         with _appending(self._files.supervisor_log) as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
-        # A handler, not SIG_IGN: what is ignored stays ignored in the instance, what is handled does not. Nor may a blocked signal pass down.
+        # A handler, not SIG_IGN: an ignored signal stays ignored in the instance, a handled one does not. Nor may a blocked signal pass down.
         signal.signal(signal.SIGTERM, self._on_sigterm)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda _number, _frame: None)

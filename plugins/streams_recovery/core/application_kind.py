@@ -89,7 +89,7 @@ class Dialect:
         return TopicRole.REPARTITION if topic.endswith("-repartition") else None
 
     def by_id(self, topic: str, application_id: str) -> bool:
-        """True for an internal topic whose name begins with the id. Of another one only offsets and people say whose it is."""
+        """True for an internal topic whose name begins with the id. Only offsets and people tell the owner of another topic."""
         return topic.startswith(f"{application_id}-") and self.role(topic, application_id) is not None
 
     def only_its_own(self, topic: str, application_id: str) -> bool:

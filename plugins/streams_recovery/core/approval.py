@@ -1,8 +1,8 @@
 """A plan is carried out exactly as it was approved, or not at all.
 
 A hash identifies a plan. The approval that a person copies is the hash, followed by a few digits for each part of the plan. Only the complete hash
-decides. The digits after it only show which part differs: an option that was not given again, or a fact that changed. Of a plan that
-would be another one a minute later, because something newer came, the approval says at its end what it is of: it is planned with that again.
+decides. The digits after it only show which part differs: an option that was not given again, or a fact that changed. A plan from an archive would change every
+minute, because newer input comes. So its approval ends with the archive entry that it is made of, and the restore is planned with that entry again.
 
 A rule may restrict who approves. Users are compared by the names that Airflow knows them by.
 """

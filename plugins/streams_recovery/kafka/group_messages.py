@@ -233,7 +233,7 @@ def list_group_kinds(clients: Clients) -> dict[str, ListedGroup]:
 
 
 def describe_group(clients: Clients, group_id: str) -> GroupDescription:
-    """One group with its members. Of kinds that no request here describes, and of states no client has a word for, the listing's state is kept."""
+    """One group with its members. The listing's state is kept for kinds that no request here describes, and for states that no client knows."""
     listed = list_group_kinds(clients).get(group_id)
     if listed is None:
         return GroupDescription(group_id=group_id, kind="absent", state="Dead", members=())

@@ -76,8 +76,8 @@ class ConsumerGroups(ClusterVerbs):
 
         A leader epoch is left out: it belongs to the old log. Raises ``ApplicationRunning`` with the members of a group that is not empty
         and ``OffsetsUnstable`` while an open transaction could still overwrite the offsets; nothing is written then. Raises ``NotFound``,
-        ``Refused`` or ``TransientError`` naming every partition that the cluster did not take, and ``Damaged`` when what it has afterwards is
-        not what was sent; everything was put back then, and where that failed, ``Damaged`` says so for each partition.
+        ``Refused`` or ``TransientError`` naming every partition that the cluster did not take, and ``Damaged`` when its offsets afterwards differ from those
+        that were sent; everything was put back then, and where that failed, ``Damaged`` says so for each partition.
         """
         if not offsets:
             raise Refused(f"no offsets to set for group {group_id}", next_step="check the savepoint: its application had committed nothing")

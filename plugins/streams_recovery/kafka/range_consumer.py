@@ -41,7 +41,7 @@ _ROWS_AT_ONCE: Final = 1_000
 
 
 def size_class(offsets: int) -> int:
-    """The class, in offsets, of a range of so many: what is fetched ahead, so also what may be fetched beyond a range's end, goes by it."""
+    """The size class, in offsets, of a range of so many: it bounds how much is fetched ahead, and so also beyond a range's end."""
     found = _SMALLEST
     while found < min(offsets, _LARGEST):
         found *= 4

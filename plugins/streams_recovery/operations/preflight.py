@@ -239,8 +239,8 @@ def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[
 
 
 def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts], asked: Occasion) -> tuple[PreflightFinding, ...]:
-    """Found before the application is held: a savepoint waits until nothing on the topics that it writes is undecided. Of logs that cannot be asked now nothing
-    is found, and who has to read them says why.
+    """Found before the application is held: a savepoint waits until nothing on the topics that it writes is undecided. Logs that cannot be asked now have no
+    finding: the step that has to read them says why.
     """
     written = [topic for topic in topics if topic.role.internal or topic.name in recovery.config.topics.outputs]
     partitions = [TopicPartition(topic.name, number) for topic in written for number in range(topic.partitions)]

@@ -32,10 +32,9 @@ LOGGER = logger("streams_recovery.operations.scheduled_run")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledRunReport:
-    """The result of a run, as it was found when the application was down. ``processed`` counts offsets by partition, ``gone`` those that were deleted before it
-    had read them, ``behind`` those that are left below the ends it was to reach, and ``unread`` those that are left in topics that the application writes for
-    itself: input that came after the ends has caused them, and the next run begins with them. Partitions without a record that is left are in neither of the
-    last two.
+    """The result of a run, as it was found when the application was down. ``processed`` counts offsets by partition, ``gone`` the offsets that were deleted
+    unread, ``behind`` those left below the ends that the run was to reach. ``unread`` counts those left in topics that the application writes for itself: input
+    after the ends has caused them, and the next run begins with them. Partitions without a record left are in neither of the last two.
     """
 
     run_id: str

@@ -61,7 +61,7 @@ class RunArtifacts:
         return self.read(kind, ref)
 
     def read_once(self, kind: type[T], run: str, name: str) -> T:
-        """The only note of this name, for those who were not told its hash: what was written first stays, and what lies beside it is never read. Raises
+        """The only note of this name, for callers without its hash: the first note stays, and others beside it are never read. Raises
         ``NotFound`` when the step that writes it has not run, and ``Damaged``.
         """
         try:

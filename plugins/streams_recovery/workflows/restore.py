@@ -81,7 +81,7 @@ PREPARE_TOPICS: Final = Step(
     done_in=Phase.CREATED,
     message=lambda prepared: f"{len(prepared.created)} topics created",
 )
-# A load that failed half way goes on behind what it wrote, so trying again costs what is missing and no more.
+# A load that failed half way goes on behind its records, so another try costs the missing records only.
 LOAD_RECORDS: Final = JobStep(
     name="load_records",
     job="restore",

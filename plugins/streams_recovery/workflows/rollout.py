@@ -78,7 +78,7 @@ BRING_BACK: Final = Step(
     message=lambda brought: f"{brought.live} writes the outputs",
 )
 MAKE_LIVE: Final = Step(name="make_live", call=rollout.make_live, result=rollout.BroughtBack, needs=(restore.OPEN_RESTORE,), pair=True)
-# Of the old application: it is stopped for this savepoint and stays down. BRING_BACK is the end of the whole upgrade.
+# For the old application: it is stopped for this savepoint and stays down. BRING_BACK is the end of the whole upgrade.
 RETIREMENT: Final = Workflow(
     before=(PLAN_UPGRADE,),
     opening=savepoint.BEGIN,
@@ -94,7 +94,7 @@ RETIREMENT: Final = Workflow(
     result=savepoint.PUBLISH,
     after=(BRING_BACK,),
 )
-# Of the clone: it writes the real outputs from its start on.
+# For the clone: it writes the real outputs from its start on.
 UPGRADE: Final = Workflow(
     before=(restore.PLAN,),
     opening=restore.OPEN_RESTORE,

@@ -56,7 +56,7 @@ class ResultPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(Generic[T]):
     """One step. ``name`` is its task id. ``call`` gets a RecoveryContext (two of them, the original's and the clone's, where ``pair`` is set) and the results
-    of the steps it ``needs``, or parts of them, None for one that was not taken or failed; it returns a ``result``.
+    of the steps it ``needs``, or parts of them, None for a step that was not taken or failed; it returns a ``result``.
 
     A transient error is tried again ``retries`` times, ``delay`` apart, or each time twice as long up to ``most_delay``; ``limit`` bounds one attempt. In a
     restore that is resumed the step is not taken again once its journal shows the phase ``done_in``: those who need its result get None. ``message`` is what

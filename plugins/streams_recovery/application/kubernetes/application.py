@@ -165,7 +165,7 @@ class KubernetesApplication:
         return Fleet(urls=urls, control=self._section.control, statuses=self.status)
 
     def _ask(self, workload: Workload, left: tuple[Pod, ...], *, seconds: float) -> None:
-        """Write down what is being stopped, pause what would start it again, and have it close."""
+        """Write down the pods that are being stopped, pause the autoscalers that would start them again, and have the pods close."""
         stored = self._cluster.record()
         # What an earlier stop has written down of pods counts while the workload is at zero, and is old once it was started again.
         before = None if workload.replicas else stored

@@ -1,6 +1,6 @@
 """The continuous archive of an application: a log of entries behind its savepoints, and the sum of these entries.
 
-An archiver adds an entry when it has copied records, and once a minute when there were none. Of each partition a piece begins where the one before it ends, so
+An archiver adds an entry when it has copied records, and once a minute when there were none. Each piece of a partition begins where the one before it ends, so
 the entries are the log of the partition from the end of a savepoint on. One that begins elsewhere says why: another topic came under the same name, the log was
 truncated, or a savepoint has copied the records itself. What was archived before stays, for as long as the newest savepoint may be restored with it.
 """

@@ -124,8 +124,8 @@ def plan_state(
     cut: ArchivedCut,
     unread: Sequence[PartitionCut] = (),
 ) -> StateTick:
-    """The look that copies ``logs``, which end at the cut, behind what is ``archived``, and with the last of them what is ``unread``. Raises ``Broken`` where
-    they do not go on there, and ``NoCut`` where too much is unread.
+    """The look that copies ``logs``, which end at the cut, behind their ``archived`` parts; the look that reaches the cut also copies the ``unread`` records.
+    Raises ``Broken`` if a log does not go on there, and ``NoCut`` if too much is unread.
     """
     tick = plan_tick(logs, archived, limits)
     for part in tick.parts:

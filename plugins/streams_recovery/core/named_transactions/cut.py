@@ -289,7 +289,7 @@ class _NamedDecision:
                 )
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        """What T has committed. Of two commits the later record counts (``OffsetMetadataManager#replayEndTransactionMarker``)."""
+        """What T has committed. The later record of two commits counts (``OffsetMetadataManager#replayEndTransactionMarker``)."""
         found: dict[TopicPartition, tuple[int, CommittedOffset]] = {}
         unknown: set[TopicPartition] = set()
         for name, one in self.commits.items():

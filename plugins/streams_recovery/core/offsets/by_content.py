@@ -256,7 +256,7 @@ class _InOrder(_Decision):
                 raise _Doubted(Doubt.EXTRA, two.rank - one.rank - 1)
 
     def _check_tail(self, tail: Sequence[_Match]) -> None:
-        """All that is behind the place follows in order, up to the end of what is known or of what was mirrored."""
+        """The records behind the place follow in order, up to the end of the known or of the mirrored ones."""
         missing = next(number for number, record in enumerate(self.behind) if record.digest == tail[0].digest)
         if missing:
             raise _Doubted(Doubt.GONE if self.begins_with(tail[0]) else Doubt.LOST, missing)

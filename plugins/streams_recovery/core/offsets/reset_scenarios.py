@@ -187,7 +187,7 @@ class FromFile(ResetScenario):
         return f"{self.OPTION} {self.name}"
 
     def of_group(self, group_id: str, *, several: bool) -> FromFile:
-        """The file's lines for this group. Of ``several`` groups each line must name one. Raises ``ConfigInvalid``."""
+        """The file's lines for this group. With ``several`` groups each line must name its group. Raises ``ConfigInvalid``."""
         return replace(self, given=parse_file(self.content, where=self.name, group=group_id, several=several))
 
     @property

@@ -124,8 +124,8 @@ class OutputRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputPair:
-    """A real output, and the topic that is compared with it. ``by_partition``: a key has to be in the same partition of both. Of records with a timestamp
-    outside ``[since, until)`` none is compared; with ``supersedes`` a later record of a key says that its result of the interval may be gone.
+    """A real output, and the topic that is compared with it. ``by_partition``: a key has to be in the same partition of both. Records with a timestamp outside
+    ``[since, until)`` are not compared; with ``supersedes`` a later record of a key says that its result of the interval may be gone.
     """
 
     output: str

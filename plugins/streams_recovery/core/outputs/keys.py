@@ -81,7 +81,7 @@ class Judged:
 
 
 def judge(way: ReadBy, seen: Iterable[SeenRecord], same: Same) -> Judged:
-    """Judge one key. Of a table the other side's records come first, each side's in the order of offsets. Of a stream they come in the order of positions,
+    """Judge one key. For a table the other side's records come first, each side's in the order of offsets. For a stream they come in the order of positions,
     the two records of one position one behind the other. Each record is looked at once, so that a key may have any number of them.
     """
     return _latest(seen, same) if way is ReadBy.LATEST else _records(seen, same)

@@ -25,8 +25,8 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipEntry:
-    """One entry of an application's log: what it has been since ``at``, and towards which ``other`` application id. ``offsets`` are what it had committed
-    on its inputs then, ``again`` counts the input whose output comes twice by this step, and ``tail`` what it had not read of its repartition topics.
+    """One entry of an application's log: what it has been since ``at``, and towards which ``other`` application id. ``offsets`` are its committed offsets on
+    its inputs then, ``again`` counts the input whose output comes twice by this step, and ``tail`` the unread records of its repartition topics.
     """
 
     role: Role

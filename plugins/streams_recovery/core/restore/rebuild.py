@@ -339,7 +339,7 @@ _MADE_SINCE_UNSAVED = (
 
 
 def _decided(topic: TopicImage, name: str, manifest: Manifest, target: Target) -> tuple[bool, tuple[str, str] | None]:
-    """True when the topic is made; and what is in the way, with what to do about it."""
+    """True when the topic is made; and the obstacle with its next step, if there is one."""
     if topic.role.internal:
         return True, None
     found = target.existing.get(name)

@@ -124,7 +124,7 @@ class Feed:
         return found
 
     def goes_on_for(self, before: Feed) -> bool:
-        """True when what comes here now is grouped as what came there: no input that both have takes another way."""
+        """True when the input here is grouped as the input there before: no input of both takes another way."""
         common = before.ways.keys() & self.ways.keys()
         if not common:
             return (not before.ways or not self.ways) and (self.plain, self.fronts.keys()) == (before.plain, before.fronts.keys())
@@ -302,8 +302,8 @@ class FeedGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedChange:
-    """How a store is fed otherwise than before. ``lost`` is why what it has is wrong now, None while it is not; ``doubts`` are differences of which nothing
-    tells what they mean; ``come`` are inputs that feed it too now, ``gone`` those that do not any more.
+    """How a store is fed otherwise than before. ``lost`` is why its state is wrong now, None for a right one. ``doubts`` are differences of unknown meaning.
+    Inputs that ``come`` feed it now too, those that are ``gone`` do no more.
     """
 
     lost: str | None = None

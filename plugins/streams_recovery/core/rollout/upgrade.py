@@ -100,7 +100,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange:
-    """An upgrade in place. Of the ``findings`` those are accepted that a person said may go, or has looked at. ``compared_with`` is the savepoint that the
+    """An upgrade in place. Those ``findings`` are accepted that a person said may go, or has looked at. ``compared_with`` is the savepoint that the
     check read before anything was stopped. ``topology`` is the hash of the new version's description. ``new_topics`` are the internal topics that the new
     version would make and that no savepoint of the old one has: a way back deletes them. ``wipes`` is True where local state is of no use to it.
     ``roll_back`` is the command that puts the old version there again.
@@ -281,7 +281,7 @@ class Watched:
         return replace(self, seconds=at, failure=self.failure or failure)
 
     def without_an_end(self) -> Watched:
-        """With the failure that it is when the time for looks was over before there was anything that could be judged."""
+        """The watch with a failure if its time was over before any look could be judged."""
         return replace(self, failure=self.failure or f"no look of {self.looks} found every instance at work at the end of the watch")
 
     def over(self, watch: Watch) -> bool:

@@ -66,7 +66,7 @@ class Instant:
 
     @property
     def lost_seconds(self) -> float | None:
-        """Between what comes back, archived input included, and what was asked for; None when nothing comes back."""
+        """Seconds from the moment that comes back, archived input included, to the moment that was asked for; None when nothing comes back."""
         return None if self.reached is None else (self.moment - max(self.reached, self.kept or 0)) / 1000
 
 

@@ -103,7 +103,7 @@ def _from(logs: InputLogs, offsets: Mapping[int, int]) -> list[Lag]:
 
 def _needed_since(logs: InputLogs, image: TopicImage | None, captured_at: int) -> int | None:
     first = first_unsaved(logs, image)
-    # Retention goes by the times of records, which may be older than the savepoint. Of one that could not be read nothing better than that is known.
+    # Retention goes by the times of records, which may be older than the savepoint. For a record that could not be read the time of the savepoint is taken.
     otherwise = {} if image is None else dict.fromkeys(first, captured_at)
     return min((otherwise | {partition: at for partition, at in logs.first_times.items() if partition in first}).values(), default=None)
 

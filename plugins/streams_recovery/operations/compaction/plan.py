@@ -209,9 +209,9 @@ def publish(
     recovery: RecoveryContext, ticket: CompactTicket, result: ArtifactRef | None, *, patience_seconds: float = 1_200.0
 ) -> CompactSummary:
     """Judge the job's result and create the manifest, under the application's lock, so that no expiry decides meanwhile. Repeating it after it
-    succeeded changes nothing. Waits ``patience_seconds`` for a savepoint that is being taken. Of a source that was merged meanwhile the merged one is
-    compacted: it has the same records. Raises ``Damaged`` unless the state is the same,
-    ``Refused`` when nothing could be compacted and for a result of another attempt, ``LockHeld``.
+    succeeded changes nothing. Waits ``patience_seconds`` for a savepoint that is being taken. If the source was merged meanwhile, the merged savepoint is
+    compacted: it has the same records. Raises ``Damaged`` unless the state is the same, ``Refused`` when nothing could be compacted and for a result of another
+    attempt, ``LockHeld``.
     """
     request = ticket.request
     with locked(recovery, request.run, f"compaction of {ticket.source_id}", patience_seconds) as lock:

@@ -225,7 +225,7 @@ def _resets(recovery: RecoveryContext, request: GroupRequest, groups: Sequence[G
 
 
 def _with_offsets(request: GroupRequest, planned: list[GroupPlan]) -> list[GroupPlan]:
-    """Plans of groups with a partition to change. Of groups that were named all must have one."""
+    """Plans of groups with a partition to change. All groups that were named must have one."""
     empty = [group.group_id for group in planned if not group.changes]
     if empty and not request.all_groups:
         raise NotFound(

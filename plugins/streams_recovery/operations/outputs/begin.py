@@ -33,8 +33,8 @@ SPEC, RESULT = "outputs-spec", "outputs-result"
 
 
 def against(recovery: RecoveryContext, request: OutputsRequest) -> Against:
-    """The other side of the comparison with the real outputs: what was asked for, or what fits the application. Raises ``ConfigInvalid`` for a clone that is
-    none.
+    """The other side of the comparison with the real outputs: the requested one, or that which fits the application. Raises ``ConfigInvalid`` for a clone that
+    is none.
     """
     found = request.against or (Against.CLONE if recovery.config.clone is not None and request.interval is None else Against.INTERVAL)
     if found is Against.CLONE and recovery.config.clone is None:

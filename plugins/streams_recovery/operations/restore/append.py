@@ -242,7 +242,7 @@ def _note(
 
 
 def plan_append_job(recovery: RecoveryContext, ticket: AppendTicket) -> JobPlan:
-    """The Spark job: one writer a partition, behind what is there; what an attempt that failed has left is compared first."""
+    """The Spark job: one writer a partition, behind the present records; records of a failed attempt are compared first."""
     require_lock(recovery, ticket)
     work = _work(recovery, recovery.artifacts.read(AppendPlan, ticket.plan))
     # What is in front of them is not the archive's, and what comes behind them may be anybody's.
@@ -273,7 +273,7 @@ def _work(recovery: RecoveryContext, planned: AppendPlan) -> tuple[PartitionToLo
 
 
 def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: ArtifactRef | None) -> AppendReport:
-    """Compare what was written with what was set aside and with the logs' ends, and end the mark that the restore set on the savepoint. Gives the
+    """Compare the written records with those that were set aside and with the logs' ends, and end the mark that the restore set on the savepoint. Gives the
     lock back.
     """
     require_lock(recovery, ticket)

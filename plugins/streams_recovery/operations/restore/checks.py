@@ -218,9 +218,9 @@ def proven(
     safeguards: Safeguards,
     brought_back: Collection[str] = (),
 ) -> dict[str, Evidence]:
-    """The evidence that each internal topic which is ``going`` to be deleted or replaced is the application's. Raises ``TargetNotEmpty`` naming those of which
-    nothing but their names says so, and that the request does not name. Of topics that are ``brought_back`` from a savepoint the name is enough, where no
-    other id could begin it: nothing is left without them.
+    """The evidence that each internal topic which is ``going`` to be deleted or replaced is the application's. Raises ``TargetNotEmpty`` naming topics with no
+    evidence but their names that the request does not name. For topics that are ``brought_back`` from a savepoint the name is enough if no other id could begin
+    it: they are not lost.
     """
     found: dict[str, Evidence | None] = {}
     for name in sorted(going):

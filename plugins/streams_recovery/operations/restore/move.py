@@ -51,7 +51,7 @@ def leave(recovery: RecoveryContext, ticket: RestoreTicket, old: RecoveryContext
     unproven: list[str] = []
     known = Roll(accounted={})
     try:
-        # Before anything is stopped. Of a cluster that does not answer nothing is known, and of instances that cannot be asked neither: see below.
+        # Before anything is stopped. Nothing is known of a cluster that does not answer, nor of instances that cannot be asked: see below.
         known = require_known_members(old)
     except _ANSWERED:
         raise

@@ -393,7 +393,7 @@ def _went_on(recovery: RecoveryContext, restore_id: str) -> bool:
 
 
 def _worked_here(recovery: RecoveryContext, restore_id: str) -> bool:
-    """True unless an earlier restore worked at another site: what it left half way there says nothing about what is here."""
+    """True unless an earlier restore worked at another site: topics that it left half way there say nothing about those here."""
     if len(recovery.sites.names) == 1:
         return True
     try:

@@ -89,7 +89,7 @@ class UpgradeSource:
 
 
 def empty_source(topic: TopicImage) -> TopicImage:
-    """An output without the results of before: the application is about to process what they were made of, or they are not of what is asked for."""
+    """An output without its earlier results: the application is about to process their input again, or they do not belong to the request."""
     return replace(topic, archived=False, partitions=tuple(replace(image, ranges=Ranges(), gaps=()) for image in topic.partitions))
 
 

@@ -70,7 +70,7 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     """Plan what this restore would do now. Changes nothing. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as
     absent.
 
-    Raises ``Refused`` for what was not confirmed, then what the request's strategy raises, and what ``_plan_source``, ``plan_rebuild`` or ``plan_topics`` does.
+    Raises ``Refused`` for a missing confirmation, then as the request's strategy, and as ``_plan_source``, ``plan_rebuild`` or ``plan_topics``.
     """
     check_confirmed(recovery, request.safeguards)
     source = request.resolve(recovery)

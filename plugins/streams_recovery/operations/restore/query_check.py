@@ -46,8 +46,8 @@ class Queried:
 def query_stores(recovery: RecoveryContext, planned: RestorePlan, *, patience: float | None = None) -> tuple[QueryCheck, ...]:
     """Ask for the newest keys of every key-value store that is declared ``queryable``, of each partition that has records, and compare. Each key is asked of
     the instance that has it; an application without such a route is asked for the store as a whole. Any other store that is ``queryable`` is not asked, and has
-    no ``sampled`` keys in what is returned. Raises ``Damaged`` when an answer is not what was restored, also after ``patience`` seconds (by default, two
-    commits and a margin), and what asking raises.
+    no ``sampled`` keys in what is returned. Raises ``Damaged`` when an answer differs from the restored value still after ``patience`` seconds (by default, two
+    commits and a margin), and the errors of asking.
     """
     patience = 2 * recovery.config.application.commit_interval_seconds + _PATIENCE if patience is None else patience
     topics = {topic.name: topic for topic in planned.create}

@@ -73,7 +73,7 @@ def unread(recovery: RecoveryContext) -> dict[TopicPartition, int]:
 
 
 def between(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
-    """Count the records in each range of offsets; ranges without any are left out. Of long ranges that have some, and of those whose beginning is gone, it is
+    """Count the records in each range of offsets; ranges without any are left out. For long ranges with records, and for those whose beginning is gone, it is
     the number of offsets.
     """
     wanted = {tp: span for tp, span in ranges.items() if span[0] < span[1]}

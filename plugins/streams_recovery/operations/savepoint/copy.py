@@ -91,7 +91,7 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
 
 
 def _newest(recovery: RecoveryContext) -> Manifest | None:
-    """The newest savepoint. With one that cannot be read nothing is shared: the way out of damage is a full savepoint."""
+    """The newest savepoint, None if it cannot be read: then nothing is shared, as the way out of damage is a full savepoint."""
     try:
         return recovery.savepoints.latest(read=recovery.savepoints.outline)
     except Damaged:
@@ -188,7 +188,7 @@ def copy_plan(
 
 
 def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None, planned: Iterable[PlannedPartition]) -> Iterator[str]:
-    """Sentences on archives that begin anew. Of a changelog only the state counts; what is archived of an input is its history as well."""
+    """Sentences on archives that begin anew. Internal topics are left out: only their state counts, while the archive of an input is also its history."""
     roles = {topic.name: topic.role for topic in draft.topics}
     known = parent or last
     archived = {
@@ -316,8 +316,8 @@ def planned_copy(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef
 
 
 def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopied, ...], lost: tuple[RangeLost, ...] = ()) -> None:
-    """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read. Of ranges that may lose
-    some, copied and lost pieces together must be the range.
+    """Raise ``Damaged`` unless exactly the planned ranges were copied, each whole and none of it deleted while it was read. For ranges that may lose some,
+    copied and lost pieces together must be the range.
     """
     left: dict[TopicPartition, list[tuple[int, int]]] = {}
     for piece in copied:

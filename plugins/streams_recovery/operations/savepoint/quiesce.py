@@ -65,7 +65,7 @@ def _as_it_runs(ticket: Ticket, since: int, why_not: str) -> Quiesced:
 def _unknown_members(recovery: RecoveryContext, ticket: Ticket) -> str:
     """The members that would go on beside an application that is held, where the configuration asks for ``ahead`` then; else empty. Nothing was touched yet.
 
-    Raises ``UnknownMembers``. Of one that is paused and works exactly once the transactions tell enough.
+    Raises ``UnknownMembers``. For a paused application that works exactly once its transactions tell enough.
     """
     guarantee = recovery.config.application.guarantee
     if ticket.running and ticket.mode is QuiesceMode.PAUSE and guarantee is Guarantee.EXACTLY_ONCE_V2:

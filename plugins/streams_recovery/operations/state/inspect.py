@@ -62,8 +62,8 @@ class Comparison:
 
 
 def compare_savepoints(recovery: RecoveryContext, request: CompareRequest) -> Inspection:
-    """Compare the stores of two savepoints, or of a savepoint with the running application. Raises what reading one of ``stores`` raises; when none is named,
-    a store that cannot be compared is told of, and one that only one of the savepoints has is a difference.
+    """Compare the stores of two savepoints, or of a savepoint with the running application. Raises what reading one of ``stores`` raises. Without ``stores`` a
+    store that cannot be compared is told of, and a store of only one savepoint is a difference.
     """
     manifest = chosen(recovery, request.savepoint)
     second = None if request.other == LIVE else chosen(recovery, request.other)

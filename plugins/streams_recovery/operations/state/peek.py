@@ -37,7 +37,7 @@ LIVE_WORDS: Final = {
     (False, False): "no such key",
     (False, None): "no such key, and that cannot be compared",
 }
-# Versions and windows of one key that are held. Of more present ones it is not told whether they are equal.
+# Versions and windows of one key that are held. With more present rows it is not told whether they are equal.
 MOST_ROWS: Final = 1_000
 _WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
 

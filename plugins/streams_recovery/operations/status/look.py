@@ -118,7 +118,7 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Map
 
 
 def watch(recovery: RecoveryContext) -> StatusReport:
-    """Look, stop what is left at a site that was fenced and answers again, and store what was seen."""
+    """Look, stop instances at a fenced site that answers again, and store what was seen."""
     log, earlier = status_log(recovery.repository, recovery.layout), newest(recovery.repository, recovery.layout)
     report = observe(recovery, earlier, tend_fences(recovery))
     if record(recovery, report, earlier):

@@ -22,8 +22,8 @@ from streams_recovery.operations.status.savepoints import open_restores_now
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSeen:
-    """An archive, what it says, and the newest exact savepoint with what is archived behind it, None when there is no such savepoint. Only ends of partitions
-    can be asked of that one: ranges may not be read.
+    """An archive, its status, and the newest exact savepoint extended by it, None when there is no such savepoint. ``saved`` tells ends of partitions only: its
+    ranges are not read.
     """
 
     archive: Archive = field(default_factory=Archive)

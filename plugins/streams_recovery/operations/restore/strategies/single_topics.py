@@ -27,8 +27,8 @@ from streams_recovery.segments.queries import split_at
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTopics(RestoreStrategy):
     """Bring single ``topics`` back. ``savepoint`` is an id, or ``latest``: the newest that has records of all of them. Under ``new_name`` one topic comes back
-    as a copy beside the present one; empty is for its own name. With a moment in ``cut_at`` only its records of then come back, with ``partitions`` only these.
-    ``read_on`` says where the application goes on in an input when nothing proves how far it had read.
+    as a copy beside the present one; empty is for its own name. A moment in ``cut_at`` brings back only its records of then, ``partitions`` only those of
+    these. ``read_on`` says where the application goes on in an input when nothing proves how far it had read.
     """
 
     KIND: ClassVar = "single_topics"
