@@ -167,8 +167,8 @@ def open_files(pid: int) -> Iterator[Path]:
 
 
 def _older(directory: Path, at: int, *, emptied: bool) -> Path | None:
-    """What there is of it that was there before this moment; the directory itself is not, where a wipe has ``emptied`` it or made it anew. Raises ``OSError``
-    when the directory itself cannot be seen.
+    """A path of the directory's state that is older than this moment, None without one. The directory itself does not count if a wipe has ``emptied`` it.
+    Raises ``OSError`` when the directory itself cannot be seen.
     """
     if _born(directory) < at and not emptied:
         return directory

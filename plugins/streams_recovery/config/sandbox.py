@@ -62,8 +62,8 @@ class AtSite(Protocol):
 def problems_elsewhere(
     application_id: str, sandbox: Sandbox, home: str, at: Mapping[str, AtSite], names: Mapping[str, Mapping[str, str]]
 ) -> list[str]:
-    """Everything that would let a sandbox whose ``home`` is one site touch the application at others: the processes there, and the topics at those that it may
-    follow the application to, which are in ``names`` with the names of its topics there. How it would be started at these is checked once it is there.
+    """Everything that would let a sandbox whose ``home`` is one site touch the application at other sites: its processes there, and its topics at the sites in
+    ``names``. The sandbox may follow the application to these, and has these names of topics there. How it would be started there is checked once it is there.
     """
     found = [
         f"{problem}, at {site}"

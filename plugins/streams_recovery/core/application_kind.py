@@ -124,7 +124,7 @@ class Dialect:
 
 
 def leader_topic(application_id: str) -> str:
-    """The topic by which the workers of a Faust application find their leader. It has no records; that it is there shows that it is one of Faust."""
+    """The topic by which the workers of a Faust application find their leader. It has no records; its presence shows an application of Faust."""
     return f"{application_id}-__assignor-__leader"
 
 

@@ -180,8 +180,8 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
 def _static_again(
     left: list[MemberProcess], found: Iterable[MemberProcess], accounted: dict[str, int], instances: Iterable[KnownInstance]
 ) -> tuple[list[MemberProcess], int]:
-    """Those of ``left`` that are not other threads of a static process that is ``accounted`` for, to which they are added; and how many instances tell names
-    that no member has.
+    """The processes of ``left`` without those that belong to a static process that is ``accounted`` for: these are added there. And the number of instances
+    that tell names that no member has.
     """
     known: frozenset[str] = frozenset().union(*(process.static_names for process in found if process.name in accounted))
     same = {process.name: process.count for process in left if process.static_names and process.static_names <= known}

@@ -138,7 +138,7 @@ def internal_role(topic: str, application_id: str) -> TopicRole | None:
 
 
 def internal_examples(application_id: str) -> tuple[str, ...]:
-    """Names that internal topics of this application could have, one of each role: a pattern that means one of them means more than inputs."""
+    """Possible names of internal topics of this application, one of each role: a pattern that matches one of them matches more than inputs."""
     return f"{application_id}-store-changelog", f"{application_id}-store-repartition"
 
 

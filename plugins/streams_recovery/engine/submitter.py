@@ -144,8 +144,8 @@ class _Begun:
     used: bool = False
 
     def submit(self, job: SparkJob) -> ArtifactRef:
-        """Give it to the Spark that waits. A second one, and one for which Spark could not start, is submitted anew; and so is one of another name, for which
-        the Spark that waits is ended: on a cluster it may hold all that there is.
+        """Give the job to the Spark that waits. A second job is submitted anew, and so is a job for which Spark could not start. For a job of another name the
+        waiting Spark is ended first: on a cluster it may hold all executors.
         """
         if self.used or job.name != self.name or self.process.poll() is not None:
             if not self.used:

@@ -1,9 +1,9 @@
-"""Proof that the log cleaner has taken nothing out of a part of a log: its batches, as they lie there.
+"""Proof that the log cleaner has removed nothing from a part of a log, by the batches of the log.
 
 A batch of a log has a record for each offset that it spans when it is written, and begins where the one before it ends, markers of transactions included.
-The cleaner keeps the offsets of what it leaves (``MemoryRecords#filterTo`` of Kafka): a batch of which it has removed records spans more
-offsets than it has records, and of a batch that it has removed a hole is left. A consumer cannot tell such a hole from a marker. So the batches are fetched
-once more, and only their headers are read.
+The cleaner keeps the offsets of the records that it leaves (``MemoryRecords#filterTo`` of Kafka). A batch with removed records spans more offsets than it has
+records, and a removed batch leaves a hole. A consumer cannot tell such a hole from a marker. So the batches are fetched once more, and only their headers are
+read.
 
 Their records are looked at where a client cuts the names of their headers at a NUL byte, and gives no length.
 """

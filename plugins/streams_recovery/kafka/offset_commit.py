@@ -131,9 +131,8 @@ def replace_offsets(clients: Clients, group_id: str, wanted: Wanted, *, absent: 
     """Make these the group's committed offsets, None meaning that there is none, and read them back. Other partitions stay. ``absent``
     tells that the group does not exist yet: then it does not exist after an error either.
 
-    Raises ``OffsetsUnstable`` before anything is written while an open transaction could still overwrite them. Any other error names every
-    partition that was not taken, and says that all were put back as they were; where that failed too, it is ``Damaged`` and names what
-    each partition had and has.
+    Raises ``OffsetsUnstable`` before anything is written while an open transaction could still overwrite them. Any other error names every partition that was
+    not taken, and says that all were put back. If that failed too, it is ``Damaged`` and names the old and the present offset of each partition.
     """
     before = read_committed_offsets(clients, group_id, wanted.keys())
     refused: Refusals = {}

@@ -85,7 +85,7 @@ def _is_child(other: ApplicationConfig | None, config: ApplicationConfig) -> boo
 
 
 def _family(config: ApplicationConfig, applications: Mapping[str, ApplicationConfig]) -> list[ApplicationConfig]:
-    """Every other application that may have the outputs of this one: it is a clone of it, or was made by a chain of clones that it is in."""
+    """Every other application that may have the outputs of this one: all that a chain of clones connects with it."""
     pairs = [(name, one.clone.of) for name, one in {**applications, config.name: config}.items() if one.clone is not None]
     names = {config.name}
     while more := {name for pair in pairs if names.intersection(pair) for name in pair} - names:
@@ -230,7 +230,7 @@ class StartedByRole:
         self._refuse_second_writer(self._role_it_had())
 
     def _refuse_second_writer(self, role: Role) -> None:
-        """Whatever the log of this one says, and whichever other one it names: of all that may have the same outputs only one may write them."""
+        """Raise ``Refused`` if another application of the family has the outputs and is in use: only one may write them, whatever the log of this one says."""
         if role is not Role.LIVE:
             return
         applications = self._applications()

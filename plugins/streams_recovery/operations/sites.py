@@ -142,8 +142,8 @@ class Sites:
         """Stop what is left at every fenced site that answers again, and lift its fence. Returns these sites. Only for the holder of the application's lock.
         Raises ``ApplicationRunning`` for what cannot be stopped; its fence stays.
 
-        A fence may be forged. So nothing is stopped but where it would run twice: the application must run where it belongs, unless it is ``starting`` there
-        by a failover that a person has approved.
+        A fence may be forged. So instances are stopped only if the application would run twice: it must run at its own site, or be ``starting`` there by a
+        failover that a person has approved.
         """
         lifted = []
         entry = self.entry() if self._config.sites else None
@@ -206,8 +206,8 @@ class Sites:
 
 
 class SandboxSites(Sites):
-    """The site at which a sandbox stands. Its own log says that: each drill and each interval is entered there when it begins, so that all steps of it, and the
-    one that takes everything away, are at the same cluster, wherever the application goes meanwhile.
+    """The site of a sandbox, by its own log. Each drill and each interval is entered there when it begins, so that all of its steps, and its removal, are at
+    the same cluster, wherever the application goes meanwhile.
     """
 
     def __init__(

@@ -246,8 +246,8 @@ def _elsewhere(recovery: RecoveryContext, gone: Iterable[OutstandingHold]) -> se
 
 
 def _for_later(recovery: RecoveryContext, strange: Iterable[OutstandingHold]) -> set[OutstandingHold]:
-    """The holds on topics that are not the application's own that may be released when it has them again: a topic may have left the configuration while a run
-    that is dead guarded it. Only as long as a guard counts as needed, and by name and not by the topic's settings: a stranger may have written these.
+    """The holds on topics that are not the application's own now, but that may be released later: a topic may have left the configuration while a run that died
+    guarded it. Only as long as a guard counts as needed, and by name and not by the topic's settings: a stranger may have written these.
     """
     now = recovery.clock()
     recent = {item for item in strange if 0 <= now - item.since < guarding.FORGOTTEN_DAYS * DAY_MS}

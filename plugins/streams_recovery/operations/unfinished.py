@@ -46,8 +46,8 @@ def unfinished_restore(recovery: RecoveryContext) -> str | None:
 
 
 def _took_over_from(recovery: RecoveryContext, newest: str) -> Iterator[str]:
-    """Restores that the ``newest`` one, which is half way, may have taken over from: those before it, back to the last that ended with the whole state. As far
-    as journals can be read.
+    """Restores that the ``newest`` one, which is half way, may have taken over from: the earlier ones that replaced state, back to the last that was finished.
+    As far as journals can be read.
     """
     before = in_order(restores_of(recovery), recovery.clock())
     for restore_id in reversed(before[: before.index(newest)]):

@@ -50,10 +50,10 @@ class AppendLog(Generic[T]):
 
     An entry has at most ``most_bytes``. All that reads raises ``EntryUnreadable`` for one that is no entry, ``Damaged`` for a number that is missing.
 
-    In a sealed repository an entry that is forged takes a number and is nothing else: it is logged, and passed over by all that reads. So is one without a
-    seal, and one by a key that was withdrawn, unless it ``restricts``: then it is read like the others, because what it keeps or holds up is kept and held up.
-    The seal of an entry has the signature of the one before, so ``Damaged`` is raised when entries between two that are read were removed or put in. Entries by
-    a key that was withdrawn stay in that chain.
+    In a sealed repository a forged entry only takes a number: it is logged, and all readers pass over it. The same holds for an entry without a seal, or with
+    that of a withdrawn key, unless it ``restricts``: then it is read like the others, because a pin or a hold is respected all the same. The seal of an entry
+    has the signature of the one before, so ``Damaged`` is raised when entries between two that are read were removed or put in. Entries by a key that was
+    withdrawn stay in that chain.
     """
 
     def __init__(

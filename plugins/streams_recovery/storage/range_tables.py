@@ -62,7 +62,7 @@ class RangeTables:
         return replace(manifest, topics=tuple(topic for topic, _ in done)), [table for _, table in done if table is not None]
 
     def create(self, table: TableToCreate) -> None:
-        """Store it. One that is there already is read: a savepoint must not name what is not there as it should be. Raises ``Damaged``."""
+        """Store the table. An existing one is read and compared: a savepoint must not name a table with other content. Raises ``Damaged``."""
         try:
             self._repository.create(table.key, table.data)
         except AlreadyExists:

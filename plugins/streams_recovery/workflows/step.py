@@ -127,7 +127,7 @@ class JobStep(Step[JobOutcome]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow(Generic[T]):
-    """Steps in their order. ``before`` are those that hold and change nothing, so that a person can be asked behind them. ``opening`` returns the ticket that
+    """Steps in their order. ``before`` are steps that hold and change nothing, so that a person can be asked behind them. ``opening`` returns the ticket that
     the ``steps`` behind it need; teardowns are the last of these. ``result`` is the step that the workflow is taken for. ``after`` are ends
     that are taken even if it was not opened.
     """

@@ -283,7 +283,7 @@ def require_no_held_update(cluster: Cluster, workload: Workload) -> None:
 def looks(
     workload: Workload, pods: Mapping[str, Pod], record: StopRecord | None, configured: int | None, node_of: NodeOf, now: datetime
 ) -> dict[str, InstanceStatus]:
-    """Every instance that is meant to exist, by its name: those with a pod, those that are wanted, and at zero those that were stopped."""
+    """Every instance by its name: those with a pod, those that the workload wants, and of a workload at zero those that were stopped."""
     found = {name: replace(_with_pod(name, pod, node_of, now), restarts=pod.restarts) for name, pod in pods.items()}
     if workload.replicas:
         missing = max(0, workload.replicas - len(pods))

@@ -320,7 +320,7 @@ class Claims:
         return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found["items"]}
 
     def deleted(self, claims: Sequence[str], *, seconds: float) -> tuple[str, ...]:
-        """Delete them, and return those that are still there when the time is up, each with what holds it."""
+        """Delete the claims, and return those that are still there when the time is up, each with the reason."""
         for claim in claims:
             try:
                 self._call(

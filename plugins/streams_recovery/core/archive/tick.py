@@ -167,9 +167,9 @@ class Tick:
 def archived_to(
     archive: Archive, base: Manifest | None, ids: Mapping[str, str], *, state: bool = False
 ) -> dict[TopicPartition, ArchivedTo]:
-    """The ends behind which an archiver goes on: that of the archive, or of the savepoint ``base`` where the archive does not go on from that one: it has
-    copied records itself, or was merged across the end of a file, or only it knows the topic. ``base`` is the newest one of this cluster, None when there is
-    none, and ``ids`` are those of the topics that are there now. With ``state`` those of what the application writes too.
+    """The ends behind which an archiver goes on: the archive's, or that of the savepoint ``base`` if the archive does not go on from it. A savepoint may have
+    copied records itself, may be merged across the end of a file, or may alone know the topic. ``base`` is the newest savepoint of this cluster, None without
+    one, and ``ids`` are those of the present topics. With ``state`` also the ends of topics that the application writes.
     """
     newest = archive.newest
     found = {tp: ArchivedTo.of(log) for tp, log in newest.items()}
@@ -297,11 +297,11 @@ class Safety:
 
     @classmethod
     def after(cls, archive: Archive) -> Self:
-        """That of an archiver that begins: it promises what the one before it did."""
+        """The promise of an archiver that begins: that of its predecessor."""
         return cls(_safe_at=archive.safe_at)
 
     def forget(self) -> None:
-        """Forget what was noted and promised: it is of logs that are gone, and of the new ones less may be archived by now."""
+        """Forget looks and promise: they are about logs that are gone, and less of the new logs may be archived by now."""
         self._looks.clear()
         self._safe_at = None
 

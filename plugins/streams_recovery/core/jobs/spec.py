@@ -194,7 +194,7 @@ class PartitionLoaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRead:
-    """One log as a task found it that has written nothing: the topic, ``[start, end)`` as the broker told them to this task, and the rows there."""
+    """One log as a task read it that has written nothing: the topic, ``[start, end)`` by the broker, and the rows there."""
 
     tp: TopicPartition
     topic_id: str

@@ -3,10 +3,10 @@
 A mirror copies records in the order of the old log, under offsets of its own. It may carry some again after a restart, be behind, carry records of aborted
 transactions, and lose its first records to retention; on either side the log cleaner may have removed records that later ones of their key replace.
 
-A place is *exact* when everything in front of it was read and nothing behind it was. It is called so only if a run of ``LEAST_RUN`` records around it stands
-in both logs in the same order, or all records that there are, and nothing contradicts it. One thing cannot be seen and is taken for granted: such a run, with
-its timestamps, stands in the old log once. Without timestamps that is not taken for granted: the run must stand once in what was read of both logs, and the
-target must have deleted nothing, where it may have stood before. Everything that is not proven has a ``Doubt``, and a place by time if one can be named that
+A place is *exact* when everything in front of it was read and nothing behind it was. It is called so only if a run of ``LEAST_RUN`` records around it, or all
+records of a shorter log, stands in both logs in the same order, and nothing contradicts it. One thing cannot be seen and is assumed: such a run, with its
+timestamps, stands in the old log once. Without timestamps that is not assumed: the run must stand once in the records that were read of both logs, and the
+target must have deleted none, as the run may have stood there too. Everything that is not proven has a ``Doubt``, and a place by time if one can be named that
 loses nothing.
 """
 

@@ -198,8 +198,8 @@ def scoped_partitions(
 
 
 def plan_reset(group: GroupNow, scenario: ResetScenario, chosen: Collection[TopicPartition], logs: Logs) -> GroupPlan:
-    """New offsets for the ``chosen`` partitions of a group. An offset that does not move keeps its metadata, and one that moves has none: what is in
-    there belongs to the old one. Raises ``Refused`` where there is nothing to count from.
+    """New offsets for the ``chosen`` partitions of a group. An offset that does not move keeps its metadata. An offset that moves has none, because metadata
+    belongs to the old offset. Raises ``Refused`` if a scenario has nothing to count from.
     """
     wanted: dict[TopicPartition, int] = {}
     without = []

@@ -1,5 +1,5 @@
-"""Origin of a savepoint that was made from another one without the cluster, and the proof that it is the same: of compacted ranges that the state is, of
-merged ones that each record is.
+"""Origin of a savepoint that was made from another one without the cluster, and the proof that both are equal: compacted ranges in their state, merged ranges
+in each record.
 """
 
 from __future__ import annotations

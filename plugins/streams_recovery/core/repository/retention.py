@@ -259,7 +259,7 @@ def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) ->
 
 
 def _replaced(savepoints: Sequence[HeldSavepoint]) -> set[str]:
-    """Savepoints that another one stands for: a whole one of the same moment and the same label that was made from it, by whatever was between them."""
+    """Savepoints that a later one replaces: a whole savepoint of the same moment and label that was made from it, directly or by steps between."""
     made = [held for held in savepoints if held.whole and held.replaces is not None]
     sources = {(held.captured_at, held.consistency, held.replaces) for held in made}
     moments = {(held.captured_at, held.consistency, time_of(held.replaces)) for held in made if held.replaces is not None}
@@ -446,7 +446,7 @@ def left_alone(layout: Layout) -> tuple[str, ...]:
 
 
 def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:
-    """Versions that come back, by key; last what makes a savepoint exist, so that everything that it names is there before."""
+    """Versions that come back, by key. Records of publication and manifests come last, so that all files of a savepoint are there before it exists."""
     last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
     left = left_alone(layout)
 

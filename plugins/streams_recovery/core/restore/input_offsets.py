@@ -41,8 +41,8 @@ def input_images(placed: Sequence[Placed]) -> dict[TopicPartition, tuple[Placed,
 
 
 def begun_by_savepoint(placed: Sequence[Placed]) -> frozenset[str]:
-    """Topics of which the savepoint says where the application goes on, or that are made anew. A topic that it only wrote then and reads now is none: the
-    savepoint has no offset on it, and one that was committed since would skip what the restored state has not read.
+    """Topics for which the savepoint says where the application goes on, or that are made anew. Not a topic that the application only wrote then and reads now:
+    the savepoint has no offset on it, and a later offset would skip records that the restored state has not read.
     """
     return frozenset(one.name for one in placed if one.made or one.image.role is TopicRole.INPUT)
 

@@ -270,8 +270,8 @@ class RestorePlan(RestoreFacts):
 
     @property
     def deferred(self) -> dict[TopicPartition, int]:
-        """Inputs of an interval of which the application gets only so many records at first, those before the first of the interval or later, and the
-        others once it has processed these. Empty where it has processed all that comes before, or nothing comes behind.
+        """Inputs of an interval of which the application first gets only so many records: those before the interval's first record. It gets the others once it
+        has processed these. Empty if it has processed all records before, or if none come behind.
 
         A foreign-key join gives a result that is caused by the table the timestamp of the table's record, even when the other side's record is newer
         (``ForeignTableJoinProcessorSupplier`` of Kafka Streams). Both would be read at once otherwise, and results of the interval could come with a

@@ -1,8 +1,8 @@
-"""Which settings a topic gets that a restore makes, so that what was in force on it stays in force.
+"""The settings of a topic that a restore makes, so that the settings in force before stay in force.
 
-Every override that its owner had set, but those of the place and those that the target does not take. Where a broker had decided what the topic keeps and
-takes, and the brokers of the target decide otherwise, what was in force becomes an override. All that is left out or set so stands in the plan. What the
-target does not take, and without which records would go or would not be taken, refuses the plan.
+The topic gets every override that its owner had set, but those of the place and those that the target does not take. If a broker's default had decided what the
+topic keeps and takes, and the target's default differs, the old value becomes an override. The plan names all that is left out or set so. A plan is refused if
+the target does not take a setting without which records would go or would not be taken.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class CompatibilityFinding:
 
     @property
     def may_go(self) -> bool:
-        """True when a person may say that this content may go. Where it does not go by that, a version that does not start is no better for it, and a store
-        that keeps its changelog goes on with content that is wrong for it.
+        """True when a person may say that this content may go. Not for the other findings: that word would not make a version start, and a store that keeps its
+        changelog would go on with wrong content.
         """
         return self.loses and self.kind not in _STAYS
 

@@ -229,8 +229,8 @@ def _warnings(pair: Pair, step: CutoverStep) -> Iterable[str]:
 
 
 def _inputs_gone(pair: Pair) -> list[str]:
-    """Topics that the old application had read when it was retired and that are not there any more, such as one that a pattern matched. The broker forgets
-    its offsets with the topic.
+    """Topics that the old application had read when it was retired and that are gone, such as one that a pattern matched. The broker forgets the offsets of a
+    deleted topic.
     """
     return sorted({tp.topic for tp in pair.old.retired_offsets or {}} - {tp.topic for tp in pair.starts})
 

@@ -264,7 +264,7 @@ class FeedGraph:
         return found
 
     def feeds(self, store: str) -> tuple[Feed, ...]:
-        """What comes to each processor that may write to a store: those whose name tells that they only read it are left out, unless there are no others."""
+        """The feed of each processor that may write to a store. Processors that only read it by their name are left out, unless there are no others."""
         number = self.topology.homes[store].number
         found = [self._feed(key) for key, node in self._nodes.items() if key[0] == number and store in node.stores]
         # One kind of processor of a join by foreign key writes to the store of its own name, and reads another table's.
@@ -353,7 +353,7 @@ def compare_feeds(store: str, old: Collection[Feed], new: Collection[Feed]) -> F
 
 
 def _pairs(old: Collection[Feed], new: Collection[Feed]) -> tuple[list[tuple[Feed, Feed]], list[Feed], list[Feed]]:
-    """Processors of the version before with what they are now; those that are not there any more; those that are new."""
+    """Pairs of an old processor and its new one; old processors without a new one; new ones without an old one."""
     left, fresh, pairs = list(old), list(new), list[tuple[Feed, Feed]]()
 
     def take(fits: Callable[[Feed, Feed], bool]) -> None:

@@ -89,8 +89,8 @@ WATCHED_FOR: Final = FormField(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """Limits for watching a new version. ``max_lag`` is how many input records it may be behind, None for any number; it may be behind more for ``patience``
-    seconds, but not at the end of the ``seconds``. An instance may be at other work than its input, such as a rebalance, and what it reads may be left without
-    any commit, for ``patience`` seconds too: the watch takes so much longer then.
+    seconds, but not at the end of the ``seconds``. For ``patience`` seconds an instance may also be at other work than its input, such as a rebalance, and a
+    topic that it reads may stay without a commit: the watch takes so much longer then.
     """
 
     seconds: float

@@ -312,8 +312,8 @@ def split_key(kind: StoreKind, data: bytes) -> StoreKey:
 
 
 def window_begin(kind: StoreKind | None, data: bytes) -> int | None:
-    """The begin of the window or session of a changelog key (ms). Of another ``kind`` than these two, or none, the key itself tells which one it is: read
-    as the other kind, it has times that cannot be. None for a key that is neither, or could be both.
+    """The begin of the window or session of a changelog key (ms). For any other ``kind``, or none, the key itself tells which of the two it is: read as the
+    wrong one it has impossible times. None for a key that is neither, or could be both.
     """
     found = [begin for one in ((kind,) if kind in _BEHIND else _BEHIND) if (begin := _begin(one, data)) is not None]
     return found[0] if len(found) == 1 else None

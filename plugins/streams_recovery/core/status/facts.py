@@ -49,7 +49,7 @@ Measured = Callable[[HistoryPoint], int | None]
 
 
 class PartName(enum.StrEnum):
-    """A part that is looked at by itself, so that one that does not answer takes nothing from the others."""
+    """A part that is looked at by itself, so that a part without an answer does not hide the others."""
 
     REPOSITORY = "repository"
     CLUSTER = "cluster"
@@ -137,9 +137,9 @@ class QuiesceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipState:
-    """The writer of the outputs, by the log of the application and that of the ``other`` one that it transferred them to or from. ``theirs`` is None when
-    that log is empty; where the other one has handed them on, it is the role of the last one in the chain. ``problem`` says why one of the logs cannot be
-    read, empty when all can. Without any entry there is no such state.
+    """The writer of the outputs, by the log of the application and that of the ``other`` one that it transferred them to or from. ``theirs`` is the role of the
+    other one, None when its log is empty; if the other one has handed them on, the role of the last one in the chain. ``problem`` says why one of the logs
+    cannot be read, empty when all can. Without any entry there is no such state.
     """
 
     role: Role

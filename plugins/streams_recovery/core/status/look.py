@@ -194,8 +194,8 @@ class UnderWay:
 
 
 def artifacts_of(held: LockRecord, directories: Iterable[str]) -> str | None:
-    """The one of these directories of run artifacts that is the lock holder's: the newest that the run has made, or that of a restore that it resumes. None
-    when it has made none yet.
+    """The lock holder's directory of run artifacts: the newest that its run has created, or that of the restore that it resumes. None before it has created
+    one.
     """
     # An owner is a run, or a word and a run. Ids end with a digest of the run.
     suffixes = {run_suffix(held.owner), run_suffix(held.owner.partition(" ")[2])}

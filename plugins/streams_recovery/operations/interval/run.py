@@ -152,8 +152,8 @@ def _slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotE
 
 
 def clear(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, run_id: str) -> Removed:
-    """Take away what an earlier run of this interval has left, results that it published side by side among it: once ``plan`` would not refuse to make
-    them again. ``recovery`` is that of the interval, ``source`` the id of the application itself.
+    """Remove the leftovers of an earlier run of this interval, also results that it published side by side. Nothing is removed if ``plan`` would refuse the
+    interval. ``recovery`` is that of the interval, ``source`` the id of the application itself.
     """
     _checked(recovery, source, request)
     return teardown.clear(recovery, run_id=run_id, what=WHAT)

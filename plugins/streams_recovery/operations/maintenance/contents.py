@@ -106,7 +106,7 @@ class Holdings:
     unproven: Unproven
 
     def held(self) -> list[HeldSavepoint]:
-        """The savepoints as retention sees them: one is whole when every table that it names is, and every file that these name is there with its size."""
+        """The savepoints as retention sees them. A savepoint is whole when all its tables are, and all files of these are there with their size."""
         return [
             HeldSavepoint(
                 savepoint_id=one.savepoint_id,

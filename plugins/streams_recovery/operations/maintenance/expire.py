@@ -313,7 +313,7 @@ def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str
 
 
 class Remover:
-    """Removes objects of one repository. One that is locked is not touched: a server that locks it would hide it, keep it and be paid for it."""
+    """Removes objects of one repository. A locked object is not touched: its server would only hide it, keep it and be paid for it."""
 
     def __init__(self, recovery: RecoveryContext) -> None:
         self._context = recovery

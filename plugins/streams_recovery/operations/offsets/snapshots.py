@@ -38,9 +38,9 @@ def take(
     reason: str,
     without_offsets: bool = False,
 ) -> OffsetSnapshot:
-    """The offsets that these groups have now, on ``topics`` or wherever they have any. A group that has none there is left out, and so is a topic, unless
-    ``without_offsets`` are wanted too: then going back deletes what is set there later. A group that cannot be read is noted with the reason: it belongs to
-    another application, and must not block a savepoint.
+    """The present offsets of these groups, on ``topics`` or on all of theirs. A group without offsets there is left out, and so is a topic, unless
+    ``without_offsets`` are wanted too: then going back deletes offsets that are set there later. A group that cannot be read is noted with the reason: it
+    belongs to another application, and must not block a savepoint.
     """
     found: list[GroupOffsets] = []
     unread: dict[str, str] = {}

@@ -243,8 +243,8 @@ def _require_undisturbed(old: RecoveryContext, clone: RecoveryContext, report: R
 
 
 def _own_beginnings(clone: RecoveryContext, report: RestoreReport, own: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """The offsets from which on the clone wrote its own outputs: behind what its restore loaded into those that it created, and behind what was there in those
-    that it kept. The safety savepoint, taken while it was down, knows the ends of these.
+    """The offsets from which on the clone wrote its own outputs: behind the loaded records in outputs that its restore created, and behind the earlier records
+    in outputs that were kept. The safety savepoint, taken while it was down, knows the ends of the kept ones.
     """
     loaded = {TopicPartition(topic.topic, one.partition): one.rows for topic in report.topics for one in topic.partitions}
     created = {topic.topic for topic in report.topics}

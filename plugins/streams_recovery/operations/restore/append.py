@@ -31,8 +31,8 @@ _PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPlan:
-    """The records that would be appended: those of ``topics``, which are ``rows`` by partition, behind ``ends``, of which ``present`` are there from an attempt
-    that failed.
+    """The records that would be appended: those of ``topics``, so many ``rows`` by partition, behind ``ends``. A failed attempt has left ``present`` of them
+    there.
     """
 
     application_id: str

@@ -301,8 +301,8 @@ def unknown_topics(
     """Internal topics that the savepoint does not know, by the names it has here. The application would take up what is in them, state of another
     time than all the rest: so they go, or ``TargetNotEmpty`` is raised.
 
-    A name alone does not prove whose topic it is: what begins with this application's id may belong to another one that has no consumer
-    group at the moment. So each has to be named, except those that the restore that is being undone has created itself.
+    A name alone does not prove the owner: a topic whose name begins with this application's id may belong to another application without a consumer group at
+    the moment. So each has to be named, except those that the restore that is being undone has created itself.
     """
     unknown = recovery.cluster.describe_topics([name for name, found in whose.items() if found.claim is None and name not in known])
     ours = _created_by_undone(recovery, manifest)
@@ -392,8 +392,8 @@ def refuse_lost_settings(recovery: RecoveryContext, topics: Mapping[str, TopicIm
 
 
 def refuse_unwanted(recovery: RecoveryContext, created: Sequence[TopicToCreate]) -> None:
-    """Raise ``Refused`` naming topics that the cluster would not create: two of them are one name for Kafka, or one that is there is; a policy forbids them; it
-    has too few brokers or takes no more partitions; or it does not take a setting that another cluster took.
+    """Raise ``Refused`` naming topics that the cluster would not create: for Kafka the name is the same as another's or an existing one's; a policy forbids the
+    topic; the cluster has too few brokers or takes no more partitions; or it does not take a setting that another cluster took.
     """
     if not created:
         return

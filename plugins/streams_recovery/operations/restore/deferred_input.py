@@ -26,7 +26,7 @@ _BEGIN = "find out who writes there and stop that; then process the interval aga
 
 
 def drain_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> EndsSummary:
-    """Wait until the application has processed all that it was given first, and stop it. Nothing to do where nothing was held back.
+    """Wait until the application has processed the input that was loaded first, and stop it. Nothing to do if no input was held back.
 
     Raises ``ApplicationNotReady`` when it processes no more, and ``Damaged`` when it did not close: its state would be read from changelogs that it has
     written itself, which keep records of an old interval no longer than others of that age.

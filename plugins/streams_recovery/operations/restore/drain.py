@@ -70,8 +70,8 @@ def require_read(recovery: RecoveryContext, planned: RestorePlan, limits: Mappin
 def _unread(
     recovery: RecoveryContext, planned: RestorePlan, limits: Mapping[TopicPartition, int], lag: RecordLag, *, down: bool = False
 ) -> dict[TopicPartition, Lag]:
-    """Partitions with records that are not read, and how far the application is behind there. Committed offsets are read before ends: whatever the input below
-    them caused is in the logs by then, so that ends that are reached have nothing behind them, however many repartition topics follow each other.
+    """Partitions with records that are not read, and how far the application is behind there. Committed offsets are read before ends: the results of the input
+    below them are in the logs by then. So no work is left behind ends that are reached, however many repartition topics follow each other.
     """
     partitions = _read_by(recovery, planned)
     committed = recovery.groups.committed(recovery.application_id, partitions)

@@ -127,7 +127,7 @@ def _still(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePla
 
 
 def _created_unnoted(recovery: RecoveryContext, written: tuple[JournalEntry, ...], planned: RestorePlan) -> set[str]:
-    """Topics that an attempt of this restore may have created right before it died, so that it could not write down which they are."""
+    """Empty topics that an attempt of this restore may have created right before it died, without a record of them."""
     if reached(written).rank < Phase.DESTROYING.rank:
         return set()
     existing = recovery.cluster.describe_topics([step.name for step in planned.create])

@@ -1,4 +1,4 @@
-"""A restore that moves the application to another site: what is seen of the site that it leaves, how that one is left, and what is recorded."""
+"""A restore that moves the application to another site: a look at the old site, its stop or its fence, and the records of both."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def same_input(placed: Placed, existing: TopicDescription | None) -> bool:
 def topic_to_create(
     placed: Placed, existing: TopicDescription | None, source: RestoreSource, dialect: Dialect, target: TargetSettings
 ) -> TopicToCreate:
-    """The topic as it is made. It gets the settings that it had, and until it is loaded those that let nothing expire."""
+    """The topic as it is made, with its earlier settings, and until it is loaded with settings under which nothing expires."""
     topic = placed.image
     final = restored_overrides(topic, target)
     if source.point is not None and source.point.slice is not None and topic.role is TopicRole.OUTPUT:

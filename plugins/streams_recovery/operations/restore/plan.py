@@ -238,7 +238,7 @@ def _emptied(source: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]
 def _with_archived(
     recovery: RecoveryContext, source: RestoreSource, mine: Mapping[str, set[str]]
 ) -> tuple[RestoreSource, ArchivedInput | None, tuple[str, ...]]:
-    """The source with what is archived behind its savepoint of inputs and globals that are gone; and where it is the newest one, which of them do not go on."""
+    """The source with its inputs and globals that are gone extended by the archive; the archived input; and the reasons why archived input is not used."""
     manifest = source.manifest
     if source.point is not None or source.archive_entry == 0:
         return source, source.archived, ()

@@ -214,7 +214,9 @@ def _named(lost: Mapping[TopicPartition, CommittedOffset]) -> list[str]:
 
 
 def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:
-    """One that was started before has committed since, so only what is gone is wrong: without any offset it would begin elsewhere on this state."""
+    """An application that was started before has committed since, so only missing offsets are wrong: without an offset it would begin elsewhere on this
+    state.
+    """
     found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets]) if planned.offsets else {}
     gone = [*(str(item.tp) for item in planned.offsets if found[item.tp] is None), *_named(_lost_kept(recovery, planned))]
     if gone:

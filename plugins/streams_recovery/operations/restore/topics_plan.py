@@ -46,7 +46,7 @@ from streams_recovery.segments.queries import rows_below, rows_below_and_no_late
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """One topic and where its records go: a topic that is made, in place of an empty one or of none, or the empty partitions of one that is there."""
+    """One topic and the target of its records: a topic that is made, in place of an empty one or of none, or the empty partitions of an existing topic."""
 
     image: TopicImage
     name: str

@@ -137,8 +137,8 @@ def release_both(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTi
 
 
 def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LeftAs:
-    """Leave a cut-over that did not finish as the repository says things are: before the outputs were transferred, what ran runs again; after that, the one
-    that writes them by now. One that is finished, or that another run has taken over from, is left alone.
+    """Leave an unfinished cut-over in the state on record: before the transfer of the outputs the applications that ran run again, after it their present
+    writer runs. A cut-over that is finished, or that another run has taken over, is left alone.
 
     Raises what a start raises; the locks are kept then, so that it may be tried again.
     """

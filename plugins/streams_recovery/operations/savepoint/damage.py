@@ -47,8 +47,8 @@ def last_savepoint(recovery: RecoveryContext) -> Manifest | None:
 
 
 def note_lost_files(recovery: RecoveryContext, run: str) -> CheckReport:
-    """Look in all savepoints for files that are not there, because one of them was found to lack some, and store that as a check: the status and alerts show
-    the newest one. Savepoints that cannot be read are told of without it.
+    """Look for missing files in all savepoints, because one savepoint was found to lack some, and store the result as a check: the status and alerts show the
+    newest one. Unreadable savepoints are told of without it.
     """
     manifests: list[Manifest] = []
     opened: dict[str, PartitionRanges] = {}
@@ -75,7 +75,7 @@ def note_lost_files(recovery: RecoveryContext, run: str) -> CheckReport:
 
 
 def epoch_ends(recovery: RecoveryContext, last: Manifest | None, there: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
-    """The ends by now of the logs that ``last``, a savepoint of this cluster, saw: of those that are still ``there``, for the leader epochs in it."""
+    """The present end of each log that is still ``there``, for the leader epoch in ``last``, a savepoint of this cluster."""
     if last is None:
         return {}
     images = partition_images(last.topics)

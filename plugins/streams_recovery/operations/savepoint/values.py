@@ -18,11 +18,10 @@ from streams_recovery.core.savepoint.request import SavepointRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold, as
-    what the logs of both applications call them now: ``role``. ``fallback`` is how
-    the application is held after all when mode ``live`` gave no exact cut, None for not at all. ``safety`` marks one that a restore takes of what
-    it is about to replace; ``expected`` are the topics it should find then. ``mark`` is its own on the compaction guards. ``site`` is where it was begun, and
-    where all of its steps are taken.
+    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold, in the present ``role`` of the
+    application. ``fallback`` is how the application is held after all when mode ``live`` gave no exact cut, None for not at all. ``safety`` marks a savepoint
+    of the state that a restore is about to replace; ``expected`` are the topics it should find then. ``mark`` is its own on the compaction guards. ``site`` is
+    where it was begun, and where all of its steps are taken.
     """
 
     application_id: str

@@ -1,4 +1,4 @@
-"""The other sites of an application, as the monitor sees them: those that are fenced at each look, those that it could fail over to once a day."""
+"""The other sites of an application, as the monitor sees them: fenced sites at each look, possible targets of a failover once a day."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class RestoreStrategy(ABC):
 
     @property
     def site(self) -> str | None:
-        """The site that it moves the application to, None for one that leaves it where it belongs."""
+        """The site that it moves the application to, None if the application stays at its site."""
         return None
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
