@@ -56,7 +56,7 @@ def _listed(one: Command | CommandGroup) -> TyperCommand | TyperGroup:
 
 
 class Program(TyperGroup):
-    """The program. It remembers the words that it was called with, so that it can tell what to run next. Where nobody looks, help is not wrapped."""
+    """The program. It remembers the words of its call, to tell what to run next. Help that is not on a terminal is not wrapped."""
 
     def __init__(self, *, commands: Any = None, **rest: Any) -> None:
         known = {one.name: _listed(one) for several in PANELS.values() for one in several}

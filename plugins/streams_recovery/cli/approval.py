@@ -61,7 +61,7 @@ def show_unasked(planned: Approvable, text: Markdown, *, as_json: bool) -> None:
 
 def approved(planned: Approvable, text: Markdown, approve: str | None, *, typed: str) -> bool:
     """True when a person agrees: by the hash, or by typing ``typed`` below the plan. Raises ``PlanChanged`` for the hash of another plan, and ``Refused``
-    when something else was typed or nobody is there to type.
+    when something else was typed, or without a terminal to type on.
     """
     if approve is not None:
         try:

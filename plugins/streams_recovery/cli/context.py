@@ -71,8 +71,8 @@ DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
 @contextmanager
 def recovery_of(name: str, configs: Path, site: str | None = None, *, anew: bool = False) -> Iterator[RecoveryContext]:
-    """The context of a configured application at ``site``, by default the one that it belongs to, with connections from the environment. At its end the stored
-    status has what it changed. ``anew`` is as in ``open_context``.
+    """The context of a configured application at ``site``, by default the site that it belongs to, with connections from the environment. At its end the stored
+    status has the changes. ``anew`` is as in ``open_context``.
     """
     config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
 

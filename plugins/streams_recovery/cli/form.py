@@ -61,11 +61,11 @@ class Call:
         return without_reason(self.given[REASON.name]) if REASON.name in self.given else ()
 
     def gave(self, field: FormField) -> bool:
-        """True if a field has another value than the one that it begins with."""
+        """True if a field has a value other than its default."""
         return bool(self.given[field.name]) and self.given[field.name] != field.default
 
     def confirmed(self, application_id: str) -> dict[str, Any]:
-        """What was given. It counts as confirmed: the plan is shown with all of it, and the application id typed below it, or its hash given."""
+        """The given values. They count as confirmed: the plan is shown with all of them, and the application id typed below it, or its hash given."""
         return {**self.given, CONFIRM.name: application_id}
 
     def agreed(self, planned: Approvable, text: Markdown, *, typed: str) -> bool:

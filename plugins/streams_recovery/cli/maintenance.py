@@ -29,7 +29,7 @@ from streams_recovery.operations import compaction, maintenance, quiesce_record,
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.storage.lock import OF_ARCHIVE
 
-# What could not be removed is no error of the run, but somebody has to know.
+# A file that could not be removed is no error of the run, but a person has to know.
 LEFT_BEHIND = 8
 
 OfSavepoint = Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")]
@@ -185,7 +185,7 @@ def release(
             text=_release_text(savepoint, restore),
             parts={"the savepoint": savepoint, "the restore (`--restore`)": restore},
         )
-        # Nothing is given up without a restore: then nobody is asked.
+        # Nothing is given up without a restore: then no person is asked.
         unasked = restore is None and call.approve is None and not call.plan_only
         if not unasked and not call.agreed(planned, planned.text, typed=recovery.application_id):
             return

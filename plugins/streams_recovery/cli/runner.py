@@ -116,7 +116,7 @@ class Runner:
                     self.say(message)
                 for command in step.commands(result):
                     self.say(command_line(command))
-            # Also Ctrl-C, and a terminal that nobody reads any more: the application must come back whatever ends the run.
+            # Also Ctrl-C, and a closed terminal: the application must come back whatever ends the run.
             except BaseException as error:  # noqa: BLE001
                 self._failed(step, error, outcome)
 

@@ -176,8 +176,8 @@ def _reason(error: Exception) -> str:
 
 
 def append(runner: Runner, restore_id: str, requester: Requester, *, approve: Callable[[restore.AppendPlan], bool]) -> restore.AppendReport:
-    """Append what a restore has set aside, after ``approve`` has seen the plan. What a failed attempt has written is not written again by the next
-    one. Raises ``Refused`` when it says no; nothing was changed then.
+    """Append the input that a restore has set aside, after ``approve`` has seen the plan. Records that a failed attempt has written are not written again by
+    the next one. Raises ``Refused`` when it says no; nothing was changed then.
     """
     recovery = runner.recovery
     planned = restore.plan_append(recovery, restore_id)

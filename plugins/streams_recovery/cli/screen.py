@@ -27,7 +27,7 @@ from streams_recovery.core.escaping import Markdown, visible, visible_lines
 from streams_recovery.core.jobs.progress import JobProgress, progress_text
 from streams_recovery.core.words import with_configs
 
-# Columns for a table where nobody looks at the width.
+# Columns for a table that is not shown on a terminal.
 _WIDE: Final = 100_000
 _BAD: Final = "red"
 _LINE_EVERY_SECONDS: Final = 30.0
@@ -91,7 +91,7 @@ class _Saying(logging.Handler):
 
 
 def ask(question: str) -> str:
-    """Ask the question on stderr, and return what a person types below it. Raises ``typer.Abort`` when nobody is there."""
+    """Ask the question on stderr, and return what a person types below it. Raises ``typer.Abort`` without an answer."""
     return str(typer.prompt(visible(question), err=True))
 
 
@@ -136,7 +136,7 @@ class _Lines(io.StringIO):
 
 
 def json_text(text: str) -> None:
-    """JSON on stdout, the same document for whoever reads it."""
+    """JSON on stdout, the same document for a person and a program."""
     sys.stdout.write(visible_lines(text) + "\n")
 
 

@@ -26,10 +26,10 @@ READING = timedelta(hours=24)
 class ApprovePlanOperator(Logged, ApprovalOperator):
     """Waits up to a day for a person who has read what the task *plan* beside this one has returned as ``text``.
 
-    A rejection, and no answer, fail the run at once. After an approval by somebody whom ``access`` of the application does not allow it, the task asks
-    again, for another day. Where the one who triggered a run must not approve it, a run that was cleared is not asked for at all.
-    The answer has with it which plan was shown, and by which version of this software: the first task that acts compares that with what it is about to do.
-    When Airflow itself fails the task, because an answer came sooner than it could take it, the task asks again.
+    A rejection, and no answer, fail the run at once. After an approval by a person whom ``access`` of the application does not allow it, the task asks again,
+    for another day. If the person who triggered a run must not approve it, a cleared run fails without a question. The answer names the plan that was shown,
+    and the version of this software: the first task that acts compares both with its own. When Airflow itself fails the task, because an answer came sooner
+    than it could take it, the task asks again.
     """
 
     template_fields: Collection[str] = (*ApprovalOperator.template_fields, "application_name")
@@ -55,7 +55,7 @@ class ApprovePlanOperator(Logged, ApprovalOperator):
         self._require_answerable(access, context)
         if answers_by_name():
             self.assigned_users = [{"id": name, "name": name} for name in candidates(access.approval, trigger)] or None
-        # Templates are rendered again when the task goes on. What was shown is what they were now.
+        # Templates are rendered again when the task goes on. The plan was shown with these values.
         return self._asked(context, shown(self.body or "", VERSION))
 
     def _require_answerable(self, access: Access, context: Context) -> None:

@@ -83,7 +83,7 @@ class StepOperator(Logged, BaseOperator):
             self.log.info("    %s", command)
 
     def site(self) -> str | None:
-        """The site that the step is taken at, None for the one that the application belongs to."""
+        """The site that the step is taken at, None for the application's own."""
         return site_of(needed_results(self.takes, self.results))
 
     def step(self, recovery: RecoveryContext, context: Context) -> Any:
@@ -149,7 +149,7 @@ def needed_results(step: Step[Any], rendered: Mapping[str, str]) -> list[Any]:
 
 def site_of(results: Sequence[Any]) -> str | None:
     """The site that a restore or a savepoint was begun at, or moves the application to, by its ticket among ``results``; None without one. All of its steps are
-    taken there: somebody else may have written to the log of sites in the middle of it.
+    taken there: a stranger may have written to the log of sites in the middle of it.
     """
     return next((one.site for one in results if isinstance(one, (RestoreTicket, savepoint.Ticket))), None)
 
@@ -201,7 +201,7 @@ def too_late(run_type: str, run_after: datetime, schedule: str | None, now: date
 
 
 def was_cleared(operator: BaseOperator, context: Context) -> bool:
-    """Return True if somebody has begun this run, or the task that runs now, once more. Airflow counts how often a run was cleared, unless its state
+    """Return True if this run, or the task that runs now, was cleared and runs once more. Airflow counts how often a run was cleared, unless its state
     was to stay as it is; each clear of a task allows it as many tries again as it has.
     """
     return context["dag_run"].clear_number != 0 or context["ti"].max_tries > (operator.retries or 0)

@@ -12,7 +12,7 @@ from streams_recovery.operators.form import Scope, rights
 from streams_recovery.operators.outcome import outcome_callbacks
 
 _TAG: Final = "streams-recovery"
-# Of a DAG that is there once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
+# Runs at once of a DAG that exists once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
 # application are kept apart by its lock.
 _RUNS: Final = 32
 

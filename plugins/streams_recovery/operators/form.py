@@ -156,8 +156,8 @@ def unusable_configurations() -> dict[str, UnusableConfiguration]:
 
 
 def scopes(applications: Mapping[str, ApplicationConfig], **chosen: str) -> list[Scope]:
-    """The scopes of a restore DAG: first the one for all ``applications``, then one for each that has DAGs of its own. ``chosen`` has title and description
-    of the param.
+    """The scopes of a restore DAG: first that for all ``applications``, then one for each application with DAGs of its own. ``chosen`` has title and
+    description of the param.
     """
     names = sorted(applications)
     shared = Scope(

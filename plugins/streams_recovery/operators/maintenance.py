@@ -204,7 +204,7 @@ class FinishAppendOperator(StepOperator):
 
 
 class LeaveAppendOperator(StepOperator):
-    """Give the lock back, whatever failed. What was written stays: the next run goes on behind it."""
+    """Give the lock back, whatever failed. Written records stay: the next run goes on behind them."""
 
     takes = steps.LEAVE_APPEND
 

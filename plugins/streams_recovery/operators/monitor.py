@@ -62,12 +62,12 @@ class ObserveApplicationOperator(Logged, BaseOperator):
         self.application_name = application_name
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Look. What is wrong with the application fails no task; only a look that could not be stored or told does."""
+        """Look. A problem of the application fails no task; only a look that could not be stored or told does."""
         config = load_application(self.application_name)
         try:
             with airflow_errors():
                 report = self._looked(config, context)
-        except (Exception, AirflowTaskTimeout) as error:  # a time-out is no Exception: nobody may swallow it
+        except (Exception, AirflowTaskTimeout) as error:  # a time-out is no Exception, and must not be swallowed
             Stats.incr(info.metric("look_failures", self.application_name), tags=_tags(config))
             _tell_failure(config, context, str(error))
             raise
@@ -201,7 +201,7 @@ def _able(configs: Mapping[str, ApplicationConfig]) -> list[str]:
 
 
 def _tellers(known: Tellers, broken: Mapping[str, ConfigInvalid], configs: Mapping[str, ApplicationConfig]) -> Tellers:
-    """The teller of each configuration that is, or was, broken: the one that told of it first, as long as there is a file of that name."""
+    """The teller of each configuration that is, or was, broken: the application whose monitor told of it first, as long as it has a file."""
     first = next(iter(_able(configs)), None)
     lasting = {name: teller for name, teller in known.items() if teller in configs or teller in broken}
     return {name: first or name for name in broken} | lasting

@@ -37,7 +37,7 @@ _NO_REASON = "see the first of its tasks that failed"
 
 
 def outcome_callbacks(application_name: str = "") -> dict[str, Any]:
-    """The callbacks of a DAG: of one application, or of the one that the run's param ``application`` names."""
+    """The callbacks of a DAG: for one application, or for the application that the run's param ``application`` names."""
     return {
         f"on_{outcome}_callback": partial(ended, application_name=application_name, failed=outcome == "failure")
         for outcome in ("failure", "success")
@@ -55,7 +55,7 @@ def ended(context: Mapping[str, Any], *, application_name: str, failed: bool) ->
     if not config.monitor.notify:
         return
     if failed and _not_approved(context):
-        # People decided so. What was told of earlier runs of this DAG stays as it is: this one has proven nothing.
+        # People decided so. Alerts about earlier runs of this DAG stay as they are: this run has proven nothing.
         LOGGER.info("its plan was not approved: that is no failure")
         return
     dag_id, run_id = context["dag"].dag_id, str(context.get("run_id") or context["dag_run"].run_id)
@@ -83,7 +83,7 @@ def _source(dag_id: str) -> str:
 
 
 def _not_approved(context: Mapping[str, Any]) -> bool:
-    """Return True if the task that failed the run is the one that waits for a person: Airflow gives the last that failed."""
+    """Return True if the run failed in the task that waits for a person: Airflow gives the last task that failed."""
     return context.get("reason") == _TASK_FAILED and isinstance(context.get("task"), ApprovePlanOperator)
 
 

@@ -64,7 +64,7 @@ class RequestedOperator(ParamsOperator):
         return reader.request(STRATEGIES[self.strategy], self.given())
 
     def given(self) -> dict[str, Any]:
-        """What the request is made of, by the names of its form's fields."""
+        """The given values of the request, by the names of its form's fields."""
         return self.params_of_run() | self.fixed
 
     def site(self) -> str | None:

@@ -195,8 +195,8 @@ class RemoveIntervalOperator(StepOperator):
 
 
 class ConcludeIntervalOperator(OfIntervalOperator):
-    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. It looks at what the tasks before returned, which is
-    nothing where one did not succeed.
+    """Add the interval to the history of the application, however it ended, and fail unless it succeeded. It looks at the results of the tasks before; a task
+    that did not succeed has none.
     """
 
     takes = steps.CONCLUDE_INTERVAL

@@ -118,7 +118,7 @@ class _AirflowSubmit:
 
 
 def _check_provider(master: str) -> None:
-    # Without it the hook ends in a NameError, whose reason nobody could guess.
+    # Without it the hook ends in a NameError that does not tell the reason.
     if "k8s" in master and not hasattr(spark_submit, "kube_client"):
         raise ConfigInvalid(
             f"Airflow submits to {master} only with its provider for Kubernetes, which is not installed",

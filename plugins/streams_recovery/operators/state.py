@@ -130,7 +130,7 @@ class ReportRestoreOperator(ReportOperator):
 def savepoint_facts(published: PublishedSavepoint) -> dict[str, Any]:
     """The facts in the event of a savepoint: all that is known of it in numbers."""
     said: dict[str, Any] = codec.encode(published)
-    # Whoever may see assets need not learn who works here.
+    # A person who may see assets need not learn who works here.
     del said["requested_by"]
     return {"kind": "savepoint", "manifest": said.pop("manifest_key"), **said}
 

@@ -321,8 +321,8 @@ class SavepointStore:
         return None if known is None else self.read(known)
 
     def _sound(self, ids: list[str], read: Callable[[str], Manifest]) -> list[Manifest]:
-        """Savepoints of one moment that were not edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can be read: only they
-        tell which of them hold the same state. Forged savepoints do not count.
+        """Savepoints of one moment that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which of them
+        hold the same state only they tell. Forged ones are none.
         """
         found, damage = [], None
         for savepoint_id in ids:

@@ -18,7 +18,7 @@ from streams_recovery.core.words import first_names
 
 _EMPTIED = "which is emptied when the machine starts"
 _CLEANED = "where many systems delete what nobody has touched for 30 days"
-# Named so that nobody uses them.
+# Named as places to avoid.
 _TEMPORARY = {"/tmp": _EMPTIED, "/dev/shm": _EMPTIED, "/run": _EMPTIED, "/var/tmp": _CLEANED}  # noqa: S108
 _POLL = "restore.consumer.max.poll.records"
 # With Kafka Streams' defaults.
@@ -103,7 +103,7 @@ def _settings_not_known(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Foun
 
 
 def _state_directory(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
-    """State in a place that somebody else empties."""
+    """State in a directory that the system empties."""
     for directory in sorted({*facts.state_directories, *filter(None, [facts.streams.get("state.dir")])}):
         why = next((why for place, why in _TEMPORARY.items() if PurePosixPath(directory).is_relative_to(place)), None)
         if why is None:
@@ -133,7 +133,7 @@ def _restore_consumer(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]
 
 def _rocksdb(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
     """Much state in RocksDB as it is set up for little."""
-    # Without any setting nobody knows whether there is one.
+    # Without any known setting it is unknown whether RocksDB is configured.
     if not facts.streams or _SETTER in facts.streams or facts.changelog_offsets < _MUCH_FOR_ROCKSDB:
         return
     yield Found(

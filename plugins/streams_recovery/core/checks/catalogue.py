@@ -22,7 +22,7 @@ CHECKS: Final[tuple[CatalogueCheck[Any], ...]] = (
 
 
 def before_run(asked: Occasion, facts: Facts) -> Iterator[tuple[CheckPlace, Found]]:
-    """What is found about topics and brokers before a savepoint or a restore."""
+    """Findings about topics and brokers before a savepoint or a restore."""
     for check in SHARED:
         yield from check.ask(asked, facts)
 

@@ -1,4 +1,4 @@
-"""What a check is: one question about an application and its cluster, asked in several places and told there.
+"""A check: one question about an application and its cluster, asked in several places and told there.
 
 A check is written once, in this folder, over facts that are gathered once. ``CHECKS`` of this folder lists all. In each place where a check is asked, its
 finding has a kind, a stable word that scripts and alerts compare.
@@ -58,8 +58,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPlace:
-    """A place where a check is asked, the ``kind`` of its findings there, and the ``roles`` of the topics that it is asked about. ``severity`` is None where
-    the answer decides.
+    """A place where a check is asked, the ``kind`` of its findings there, and the ``roles`` of the topics that it is asked about. ``severity`` is None if the
+    answer decides.
     """
 
     asked: Occasion
@@ -85,7 +85,7 @@ class CatalogueCheck(Generic[F_contra]):
     severities: tuple[Severity, ...] = (Severity.WARNING,)
 
     def ask(self, asked: Occasion, facts: F_contra) -> Iterator[tuple[CheckPlace, Found]]:
-        """The answers in a place, as severe as they are there. None where it is not asked."""
+        """The answers in a place, as severe as they are there. Empty if the check is not asked there."""
         for place in self.places:
             if place.asked is asked:
                 for found in self.find(facts, place):

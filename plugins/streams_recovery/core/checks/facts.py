@@ -19,9 +19,9 @@ AUTO_CREATE = "auto.create.topics.enable"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts(TopicAtHand):
     """A topic that is there, or that a restore makes: then only the number of its ``replicas`` counts. ``settings`` are those in force, defaults included, with
-    what its owner had set where a hold is in force; empty where they cannot be read. ``overrides`` are the names of those that its owner has set on the topic
-    itself. ``archived`` tells whether savepoints have its records. ``offsets`` of each partition are those between the start and the end of its log, empty
-    where nobody asked for them.
+    what its owner had set where a hold is in force; empty if they cannot be read. ``overrides`` are the names of those that its owner has set on the topic
+    itself. ``archived`` tells whether savepoints have its records. ``offsets`` of each partition are those between the start and the end of its log, empty if
+    they were not asked for.
     """
 
     settings: Mapping[str, str]
@@ -105,9 +105,9 @@ class Facts(TopicSet):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceFacts(Facts):
     """Also what only advice needs. ``unreadable`` topics may not be described. ``interval_seconds`` is the longest time between two scheduled savepoints,
-    ``down_seconds`` between two scheduled runs of an application that is down in between; None where nothing is scheduled. ``streams`` are settings of the
-    application by Kafka Streams' names, as far as the configuration tells them: nobody can read them from outside. ``deletes_read``: the application deletes
-    what it has read from its repartition topics.
+    ``down_seconds`` between two scheduled runs of an application that is down in between; None without a schedule. ``streams`` are settings of the application
+    by Kafka Streams' names, as far as the configuration tells them: they cannot be read from outside. ``deletes_read``: the application deletes what it has
+    read from its repartition topics.
     """
 
     application_id: str

@@ -28,7 +28,7 @@ class HangingFacts:
 
 
 def _hanging(facts: HangingFacts, _place: CheckPlace) -> Iterator[Found]:
-    """Each may be aborted where it is: nobody ends it, and no other partition waits for what becomes of it."""
+    """Each may be aborted on its partition: it never ends by itself, and no other partition waits for its end."""
     for one in facts.hanging:
         what = ", no exact savepoint can be taken" if one.tp.topic in facts.waits_for else ""
         yield Found(
@@ -86,7 +86,7 @@ def _ahead(facts: FutureRecords, _place: CheckPlace) -> Iterator[Found]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLoss:
-    """What is ``lost`` of an application with its cluster, as reasons. ``what`` is the beginning of a sentence, and ``promised`` is
+    """The ``lost`` parts of an application after a loss of its cluster, as reasons. ``what`` is the beginning of a sentence, and ``promised`` is
     ``backup.survive_cluster_loss``. ``commands`` show the savepoint, where it is about one.
     """
 

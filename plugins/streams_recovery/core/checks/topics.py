@@ -19,7 +19,7 @@ _DAY_MS: Final = DAY_SECONDS * 1000
 # Two savepoints in a row may fail, and a person needs a day to see to it.
 _INTERVALS: Final = 3
 _HOT_TIMES, _HOT_OFFSETS, _HOT_PARTITIONS = 5, 100_000, 3
-# Bytes of a segment. The log cleaner never touches the one that is written.
+# Bytes of a segment. The log cleaner never touches the segment that is being written.
 _LARGE_SEGMENT, _BETTER_SEGMENT = 256 << 20, 64 << 20
 # Below this a restore reads all of it in seconds, whatever was replaced.
 _COMPACTED_OFFSETS: Final = 1_000_000

@@ -65,7 +65,7 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
     kept = _filled(recovery, planned, written)
     if ticket.before is not None:
         require_entered(recovery, ticket)
-    # Written before the first deletion: after a kill too, the application must not be started on what is left.
+    # Written before the first deletion: after a kill too, nobody may start the application on what is left.
     # Once it has begun, inputs that it replaces may be its own by now; of those that are not, the plan of this moment has the ends.
     require_nothing_new(recovery, planned.move if reached(written).rank < Phase.DESTROYING.rank else current.move)
     note(recovery, ticket, Phase.DESTROYING)
@@ -90,7 +90,7 @@ def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareS
     making = [step for step in planned.create if step.name not in filled]
     existing = sorted(step.name for step in current.create if step.replaces is not None)
     recovery.cluster.delete_topics(existing)
-    # No entry says yet that this restore has begun: a topic that it creates before a kill would not be found.
+    # Nothing says yet that this restore has begun: what it makes before a kill, nobody would find.
     _create_topics(recovery, ticket, making, Phase.CREATED, at_once=1)
     for name, topic_id in filled.items():
         _hold_topic(recovery, ticket, name, topic_id)
