@@ -1,4 +1,4 @@
-"""One instance over the HTTP interface that its configuration names: it is asked how it is and what it has, and told what to do.
+"""One instance over the HTTP interface that its configuration names: its state and values are read, and orders are sent.
 
 Every answer is bounded in time and size. No redirects, no proxies: only the address as written. The interface may know us by a token.
 """

@@ -189,8 +189,8 @@ class ClaimedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A live member of a consumer group. ``assigned`` are the partitions that it reads. ``tasks`` are those that a member of the streams protocol has, as
-    Kafka Streams names them, such as ``0_3``, with `standby` or `warm-up` behind one that is not active.
+    """A live member of a consumer group. ``assigned`` are the partitions that it reads. ``tasks`` are those of a member of the streams protocol by Kafka
+    Streams' names, such as ``0_3``, with `standby` or `warm-up` behind the name of an inactive one.
     """
 
     member_id: str

@@ -87,7 +87,7 @@ class Clients:
     def pure(self) -> Any:
         """kafka-python's admin client, connected. Raises ``BrokerUnavailable``. (It has no types.)
 
-        The other client connects first: of a certificate or a password that is wrong this one only says that it could not connect.
+        The other client connects first, because it names a wrong certificate or password. This one only says that it could not connect.
         """
         if self._pure is None:
             _ = self.librdkafka

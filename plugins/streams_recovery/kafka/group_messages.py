@@ -292,8 +292,8 @@ def _described_by_message(clients: Clients, group_id: str, listed: ListedGroup) 
 
 
 def _message_of(clients: Clients, kind: str, group_id: str) -> Any:
-    """The coordinator's description. None for a kind that cannot be described so, for a group that went after it was listed, and for one with a topic that
-    this user may not see: then the coordinator tells nothing of it.
+    """The coordinator's description. None for a kind without such a request, for a group that is gone since it was listed, and for a group with a topic that
+    this user may not see: then the coordinator tells nothing of the group.
     """
     for coordinator, names in _by_coordinator(clients, [group_id] if kind in _requests() else []):
         for found in _described_groups(clients, kind, names, coordinator) or ():

@@ -2,10 +2,10 @@
 
 Neither client can read them alone. kafka-python does not know ``require_stable``: with an open transaction it gives the offset from before. And
 confluent-kafka reads metadata past its end, because librdkafka's buffer has no closing NUL: 12 characters came back with bytes of other
-objects behind them in most answers. So the one says that nothing is pending, the other says what there is, before and after.
+objects behind them in most answers. So confluent-kafka shows that nothing is pending, and kafka-python reads the offsets, before and after.
 
 Kafka cannot replace all or none. A commit is answered partition by partition, some may be taken while others are refused, and an answer can be lost
-after the broker acted on it. So what was there is read first, and put back, byte for byte, when anything went wrong. Not an atomic change: a
+after the broker acted on it. So the old offsets are read first, and put back, byte for byte, when anything went wrong. Not an atomic change: a
 reader can see it half done for a moment, and a process that is killed in that moment leaves it so, until the same call is made again.
 """
 

@@ -168,9 +168,9 @@ class StartedByRole:
         self._start(self._role_by_log, environment, own=False)
 
     def restart(self, *, ran: Role | None) -> None:
-        """Launch what a savepoint had stopped. ``ran`` is the role in which it ran when this very run stopped it, under a lock that it still holds: it is
-        started again as just that, whatever was added to a log or committed since. None: the run that has stopped it is dead, and outputs that were
-        transferred since stay so. Raises ``Refused`` where two would write them.
+        """Launch what a savepoint had stopped. ``ran`` is the role in which this very run stopped it, under a lock that it still holds: it is started again in
+        that role, whatever was added to a log or committed since. None: the run that has stopped it is dead, and outputs that were transferred since stay so.
+        Raises ``Refused`` where two would write them.
         """
         if ran is not None:
             self._start(lambda: ran, None, own=True)
@@ -205,7 +205,7 @@ class StartedByRole:
         return self._role_it_had() if had else role
 
     def role(self) -> Role:
-        """What it is by both logs, and so what it runs as. No cluster is asked."""
+        """Its role by both logs, in which it runs. No cluster is asked."""
         return Role.LIVE if self._live is None else agreed_by_logs(self._config, self._repository, self._applications())[1].role
 
     def _role_it_had(self) -> Role:
@@ -326,7 +326,7 @@ class StartedByRole:
 
 
 def start_again(application: StreamsApplication, *, ran: Role | None) -> None:
-    """Launch what a run has stopped. ``ran``: what this run itself has stopped it as, under a lock that it still holds."""
+    """Launch what a run has stopped. ``ran``: the role in which this run itself has stopped it, under a lock that it still holds."""
     if isinstance(application, StartedByRole):
         application.restart(ran=ran)
     else:

@@ -255,7 +255,9 @@ def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts], asked: Occ
 
 
 def _guarantee(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: QuiesceMode | None) -> tuple[PreflightFinding, ...]:
-    """An application that is configured to work exactly once, and whose changelogs show that it does not: it would be held for too short a time."""
+    """A finding for an application that is configured to work exactly once while its changelogs show that it does not: it would be held for too short a
+    time.
+    """
     how, policy = mode or recovery.config.quiesce_mode, recovery.config.backup.consistency
     if not _transactional(recovery) or how is QuiesceMode.STOP or not not_gone(recovery):
         return ()

@@ -170,7 +170,7 @@ class NeededByOthers:
 
 def needed_by_others(recovery: RecoveryContext) -> NeededByOthers:
     """Asks the journals of all applications in the repository. A restore that destroyed nothing yet counts while its application's lock is held: it may be at
-    work, and this application's lock does not keep it from that.
+    work, and this application's lock does not stop it.
     """
     found: dict[str, tuple[str, ...]] = {}
     unreadable: list[str] = []

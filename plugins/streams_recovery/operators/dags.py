@@ -46,7 +46,7 @@ def scheduled(
     tags: Iterable[str],
     **others: Any,
 ) -> DAG:
-    """A DAG of one application, with one run at a time and none for what is past, unless ``others``, which are Airflow's own, say otherwise."""
+    """A DAG of one application, with one run at a time and none for past intervals, unless ``others``, arguments of Airflow's, say otherwise."""
     common: dict[str, Any] = {
         "catchup": False,
         "max_active_runs": 1,

@@ -133,8 +133,8 @@ class PublishCompactedOperator(StepOperator):
 
 
 class PlanMergeOperator(ApplyOperator):
-    """Show which small files of the newest savepoint would be joined, and leave the job its specification. Skips when nothing is worth it, and when the run
-    only shows what it would do: ``apply`` renders to what it is for ``ExpireOperator``.
+    """Show which small files of the newest savepoint would be joined, and leave the job its specification. Skips when no merge is worth it, and when the run
+    only shows its plan. ``apply`` is as for ``ExpireOperator``.
     """
 
     takes = steps.PLAN_MERGE

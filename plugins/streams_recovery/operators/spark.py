@@ -134,8 +134,8 @@ class CopyRecordsOperator(SparkJobOperator):
 
 
 class ArchiveInputsOperator(SparkJobOperator):
-    """Archive inputs and globals until the next run takes over. What fails is tried again, later each time, and so is an archiver that finds the lock of
-    another one: one that was killed has it for as long as a lease lasts, and runs that failed for that would get the DAG paused.
+    """Archive inputs and globals until the next run takes over. A failed archiver is tried again, later each time. So is an archiver that finds the lock of
+    another one: a killed archiver has the lock until its lease ends, and failed runs would get the DAG paused.
     """
 
     takes = savepoint.ARCHIVE_INPUTS

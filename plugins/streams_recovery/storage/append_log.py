@@ -252,8 +252,8 @@ class AppendLog(Generic[T]):
         return self._counting(numbers, decides=decides)
 
     def _counting(self, numbers: Iterator[int], *, decides: bool) -> tuple[int, int, str | None]:
-        """The first of ``numbers`` that counts (0: none), the first free one behind the first that is in the chain of seals, and the signature of that one. An
-        entry behind it takes its number and is nothing else. The first that counts is looked for only for one who ``decides`` by it.
+        """The first of ``numbers`` that counts (0: none), the first free number behind the first entry in the chain of seals, and the signature of that entry.
+        Entries behind it only take their numbers. The first that counts is looked for only if the caller ``decides`` by it.
         """
         newest, last, previous = 0, 0, None
         others: set[int] = set()

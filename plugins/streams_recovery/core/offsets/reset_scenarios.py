@@ -21,8 +21,8 @@ _HAS_ZONE = re.compile(r"(Z|[+-]\d{2}(:?\d{2})?| +\S+)$", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ResetScenario:
-    """One way to choose new offsets. ``OPTION`` is its name on the command line. ``FROM_LOG`` tells that the log has the offset, so that it is another
-    one a moment later: then the rule is approved, and not the number. ``BOUNDED`` tells that an offset outside the log becomes its nearest end.
+    """One way to choose new offsets. ``OPTION`` is its name on the command line. ``FROM_LOG`` tells that the offset comes from the log and changes with it:
+    then the rule is approved, and not the number. ``BOUNDED`` tells that an offset outside the log becomes its nearest end.
     """
 
     OPTION: ClassVar[str]

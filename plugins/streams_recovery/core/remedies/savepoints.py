@@ -1,4 +1,4 @@
-"""What to do so that savepoints have what is needed: how the application is held, what is saved, where there is room for it, and who may trust the records."""
+"""Next steps for savepoints: how the application is held, which topics are saved, where there is room, and whose records are trusted."""
 
 from __future__ import annotations
 

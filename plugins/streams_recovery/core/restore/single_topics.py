@@ -89,8 +89,8 @@ class WantedTopics:
 
 
 def chosen_topics(manifest: Manifest, wanted: WantedTopics, declared: Collection[str]) -> tuple[TopicImage, ...]:
-    """The images of these topics in a savepoint. ``declared`` are the topics that the configuration names. Raises ``Refused`` with all problems at once: state,
-    which is one piece; topics without records in it; partitions that there are not; a name for a copy that is one of the application's.
+    """The images of these topics in a savepoint. ``declared`` are the topics that the configuration names. Raises ``Refused`` with all problems at once: topics
+    of the state, which is one piece; topics without saved records; partitions that do not exist; a name of the application's for a copy.
     """
     images = {topic.name: topic for topic in manifest.topics}
     problems = [*_name_problems(manifest, wanted, {*declared, *images})]

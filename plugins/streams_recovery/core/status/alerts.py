@@ -75,9 +75,8 @@ class AlertsEntry:
 
 
 def believed(newest: AlertsEntry, before: AlertsEntry | None, *, now: int) -> tuple[Alert, ...]:
-    """The alerts of the newest entry that the one ``before`` it and the clock bear out. That people were told of one is believed only if the entry before
-    says so too, or says that the run that wrote the newest one was about to tell it. An alert that is left out is found and told as a new one, so one
-    entry that anybody has added silences nothing.
+    """The alerts of the newest entry that the entry ``before`` it and the clock confirm. A delivered alert is believed only if the entry before also says that
+    it was delivered, or that the same run had claimed its news. An alert that is left out is found and told as a new one, so one forged entry silences nothing.
     """
     known = {(alert.source, alert.cause): alert for alert in before.alerts} if before is not None else {}
     return tuple(

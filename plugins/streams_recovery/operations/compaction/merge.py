@@ -70,11 +70,11 @@ class MergeSummary(GroupsMerged):
 def plan(recovery: RecoveryContext, savepoint: str) -> MergePlan:
     """The files of a savepoint that would be joined. Changes nothing, and asks neither cluster nor application.
 
-    Raises ``NotFound`` without a savepoint, ``Damaged`` for one that is not whole or was altered, ``Refused`` for one that another one stands for already.
+    Raises ``NotFound`` without a savepoint, ``Damaged`` for a savepoint that is not whole or was altered, ``Refused`` for one that is replaced already.
     """
     source = _free(recovery, savepoint)
     least = recovery.config.retention.merge_files
-    # Asked for by a person where it is never done by itself.
+    # For a person who asks for a merge although scheduled merges are off.
     limits = MergeLimits(max_records=recovery.config.backup.segment_max_records, least_files=least or _default(recovery))
     planned = plan_merge(source, limits)
     if planned.groups:

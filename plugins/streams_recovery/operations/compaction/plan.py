@@ -186,8 +186,8 @@ def locked(recovery: RecoveryContext, run: str, purpose: str, patience_seconds: 
 
 
 def publish_made(recovery: RecoveryContext, manifest: Manifest, source_id: str, lock: HeldLock, what: str) -> None:
-    """Create the manifest of what was made from another savepoint, if all of its files are there, with the offsets of other groups that were kept with that
-    one: it may be gone soon. Raises ``Damaged`` and ``LockLost``.
+    """Create the manifest of a savepoint that was made from another one, if all of its files are there. Offsets of other groups that were kept with the source
+    are kept with it too: the source may be gone soon. Raises ``Damaged`` and ``LockLost``.
     """
     if not manifest.whole(_sizes(recovery)):
         raise Damaged(

@@ -83,8 +83,8 @@ def _read(recovery: RecoveryContext, group_id: str, topics: Collection[str] | No
 
 
 def keep(recovery: RecoveryContext, snapshot: OffsetSnapshot) -> None:
-    """Store a snapshot. Storing it again adds nothing. Raises ``Damaged`` when another one of its id is there: the first one counts, so nothing that is
-    added later changes what a snapshot says.
+    """Store a snapshot. Storing it again adds nothing. Raises ``Damaged`` when another snapshot of its id is there: the first one counts, so no later entry
+    changes a snapshot.
     """
     log = _log(recovery, snapshot.snapshot_id)
     first = log.first()
@@ -148,7 +148,7 @@ def keep_with_savepoint(recovery: RecoveryContext, noted: ArtifactRef | None) ->
 
 
 def keep_with_another(recovery: RecoveryContext, savepoint_id: str, another: str) -> None:
-    """Keep what was kept with a savepoint also with ``another`` one that stands for it, before that exists. Raises ``Damaged``."""
+    """Keep the offsets that were kept with a savepoint also with ``another`` one that replaces it, before that exists. Raises ``Damaged``."""
     if _log(recovery, savepoint_id).first() is not None:
         keep(recovery, replace(find(recovery, savepoint_id), snapshot_id=another, savepoint_id=another))
 

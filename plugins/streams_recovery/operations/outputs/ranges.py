@@ -5,10 +5,10 @@ at these offsets. So the results of the same input are in the real output from t
 
 The end is found while both applications run, in this order:
 
-1. the end of each real output: E1, and then of each input: I1. What is below E1 was caused by input below I1.
-2. The clone has processed its input up to I1 and all that this caused: so it has written everything that is below E1.
-3. The end of each output of the clone: E2, and then of each input: I2. What is below E2 was caused by input below I2.
-4. The old application has processed its input up to I2 and all that this caused: so it has written everything that is below E2.
+1. the end of each real output: E1, and then of each input: I1. Records below E1 were caused by input below I1.
+2. The clone has processed its input up to I1 and all that this caused: so it has written the counterparts of all records below E1.
+3. The end of each output of the clone: E2, and then of each input: I2. Records below E2 were caused by input below I2.
+4. The old application has processed its input up to I2 and all that this caused: so it has written the counterparts of all records below E2.
 5. The end of each real output: E3.
 
 So real records below E1 are in the clone's below E2, and those are in the real ones below E3. Without new input E1 is E3, and all must be equal. Committed

@@ -241,8 +241,8 @@ def proven(
 
 
 def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
-    """Topics but those that earlier restores of this application created under names that the configuration maps to: copies, of which each restore makes its
-    own. A journal makes no other topic a copy.
+    """The present topics without copies: those that earlier restores of this application created under names that the configuration maps to. Each restore makes
+    its own copies. A journal makes no other topic a copy.
     """
     made, mapped = created_by_restores(recovery), _names_of_copies(recovery)
     return {name: found for name, found in present.items() if name not in mapped or found.topic_id not in made.get(name, set())}

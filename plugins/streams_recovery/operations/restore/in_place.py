@@ -73,8 +73,8 @@ def look(
     """Prove that the inputs that are there can be cut. Takes as long as they have to stand still. Inputs that are gone need no proof. The groups
     ``may_move`` may be moved.
 
-    Raises ``Refused`` with everything that blocks it: records that are not archived, open transactions, other groups that have members or
-    were not named; and then for inputs that were written to while it looked.
+    Raises ``Refused`` with all obstacles: records that are not archived, open transactions, other groups that have members or were not named. Then for inputs
+    that were written to during the look.
     """
     inputs = _living_inputs(recovery, begin, present)
     images = partition_images(inputs)

@@ -307,7 +307,7 @@ def way_back(recovery: RecoveryContext, ticket: RestoreTicket) -> Undo | None:
 
 
 def stop_failed(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
-    """Stop a version that failed before its way back is planned: it must do no more harm, whatever becomes of that, and what is planned must stay so. Waits for
+    """Stop a failed version before its way back is planned: it must do no more harm, also if that fails, and must not change the facts of the plan. Waits for
     a run of another kind that has the lock. Raises ``LockHeld`` after that, and what stopping raises.
     """
     lock = lock_within(recovery, ticket.lock.owner, f"stop of what upgrade {ticket.restore_id} has deployed", LOCK_WAIT_SECONDS)

@@ -68,7 +68,7 @@ def clear(recovery: RecoveryContext, *, run_id: str, what: str = DRILL) -> Remov
 
 
 def _tell_of_elsewhere(recovery: RecoveryContext, what: str) -> None:
-    """One that died at another site has left its topics there, and that cluster may be lost: nothing is asked of it. The next one there takes them away."""
+    """Log a sandbox that died at another site and left its topics there. That cluster may be lost, so it is not asked. The next sandbox there removes them."""
     before = recovery.sites.entry()
     if before is None or before.site == recovery.site:
         return

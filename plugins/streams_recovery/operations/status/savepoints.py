@@ -346,7 +346,7 @@ def _intervals(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
 
 
 def _logged(kind: RunKind, known: Known, newest_first: Iterable[RunSummary]) -> Iterator[RunSummary]:
-    """Runs whose log has an entry once they are over: those that are known, and of the log those up to the first known one."""
+    """Runs of a kind whose log gets an entry at the end of each: the known ones, and newer ones from the log."""
     yield from (one for (seen, _), one in known.items() if seen is kind)
     yield from itertools.takewhile(lambda one: (kind, one.run) not in known, itertools.islice(newest_first, NEWEST))
 

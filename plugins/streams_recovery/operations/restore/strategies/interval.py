@@ -112,8 +112,8 @@ def _search(recovery: RecoveryContext, request: OfInterval) -> BaseSavepointFind
 def _whole(
     recovery: RecoveryContext, search: BaseSavepointFinder, wanted: IntervalSlice, *, tables: bool = True
 ) -> tuple[Manifest, dict[TopicPartition, LogCut], Refused | None]:
-    """The newest archive from which nothing of the slice can be missing, and the slice of it; or else the newest one, and what is missing there.
-    ``tables`` are judged too.
+    """The newest archive with the whole slice, and the slice of it; else the newest archive, with the reason why it is incomplete. With ``tables`` these are
+    judged too.
     """
 
     def sliced(archive: Manifest) -> tuple[Manifest, dict[TopicPartition, LogCut], Refused | None]:
