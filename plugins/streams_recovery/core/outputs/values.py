@@ -55,7 +55,9 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
-    """Form of an output's records. ``ignore`` are fields of JSON values, as a path with dots: ``outer.inner``. In a list they are fields of each element."""
+    """Form of an output's records. ``ignore`` are fields of JSON values, with a dot between a field and the field that it is in. In a list they are fields of
+    each element.
+    """
 
     key: ValueFormat = PLAIN_BYTES
     value: ValueFormat = PLAIN_BYTES
