@@ -45,8 +45,8 @@ class UnknownMembers(ApplicationRunning):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownInstance:
     """An instance that runs, or may run. ``client_ids`` are what it says its consumers or its Kafka Streams are called, ``host`` is the address that the
-    brokers see it at; each is empty when unknown. ``joins`` is False for one that cannot have a member in the group now; it accounts for those that an
-    earlier run of it has left at its ``host`` alone.
+    brokers see it at; each is empty when unknown. ``joins`` is False for an instance that cannot have a member in the group now; it accounts only for members
+    that its earlier run has left at its ``host``.
     """
 
     name: str

@@ -140,7 +140,7 @@ def stale_leader(code: int | None) -> bool:
 
 
 def unreachable(code: int | None) -> bool:
-    """True when no broker answered: the one that was asked may be gone, or be on its way."""
+    """True when no broker answered: the asked broker may be gone, or be on its way."""
     return code in _UNREACHABLE
 
 

@@ -42,7 +42,9 @@ def _nullable(name: str, kind: str, fields: Iterable[Schema] = ()) -> Schema:
 
 
 def _message(key: int, way: str, versions: str, fields: Iterable[Schema]) -> Any:
-    """A message of the protocol. The client reads the schema of a class by the class's name, so it gets a name that it has, and then this schema."""
+    """A message of the protocol. The client finds the schema of a class by the class's name, so the class is created with a name that the client knows, and
+    then gets this schema.
+    """
     known = f"DescribeGroups{way}"
     schema = {
         "apiKey": key,

@@ -144,7 +144,7 @@ def archived_behind(
 
 
 def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> Archive | None:
-    """Say in the archive that ``run`` is about to use what it has: from now on no archiver makes other files of these, nor removes them. Returns the archive up
+    """Say in the archive that ``run`` is about to use its files: from now on no archiver joins or removes them. Returns the archive up
     to there, None if there is none.
     """
     archive = read_archive(recovery, application_id)

@@ -73,7 +73,7 @@ def _written(config: ApplicationConfig) -> tuple[str, ...]:
 def _other(
     config: ApplicationConfig, last: OwnershipEntry | None, applications: Mapping[str, ApplicationConfig]
 ) -> ApplicationConfig | None:
-    """The other application of the pair. For a clone it is the configured original, else the one that the log names."""
+    """The other application of the pair. For a clone it is the configured original, else the application that the log names."""
     named = next((one for one in applications.values() if last is not None and one.application.id == last.other), None)
     if config.clone is not None and (last is None or last.role is not Role.RETIRED) and not _is_child(named, config):
         return applications.get(config.clone.of)
@@ -168,9 +168,9 @@ class StartedByRole:
         self._start(self._role_by_log, environment, own=False)
 
     def restart(self, *, ran: Role | None) -> None:
-        """Launch what a savepoint had stopped. ``ran`` is the role in which this very run stopped it, under a lock that it still holds: it is started again in
-        that role, whatever was added to a log or committed since. None: the run that has stopped it is dead, and outputs that were transferred since stay so.
-        Raises ``Refused`` where two would write them.
+        """Launch what a savepoint had stopped. ``ran`` is the role in which this very run stopped the application, under a lock that the run still holds: that
+        role is kept, whatever was added to a log or committed since. None: the run that has stopped it is dead, and outputs that were transferred since stay
+        so. Raises ``Refused`` where two would write them.
         """
         if ran is not None:
             self._start(lambda: ran, None, own=True)

@@ -30,7 +30,7 @@ def space_of_brokers(recovery: RecoveryContext, images: Mapping[str, TopicImage]
 
 
 def room_here(recovery: RecoveryContext, facts: Mapping[str, TopicFacts], archived: Collection[str]) -> tuple[PreflightFinding, ...]:
-    """Findings about the disks that can be asked from here: that of a repository that is a directory, and that of a Spark of this machine."""
+    """Findings about the disks of this machine: of a repository in a directory, and of a Spark that runs here."""
     found: tuple[PreflightFinding, ...] = ()
     location = recovery.repository.location
     free = None if location.backend != "filesystem" or location.path is None else _free(Path(location.path))

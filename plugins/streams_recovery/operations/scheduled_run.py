@@ -150,7 +150,7 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
 
 
 def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """The lag of an application that is down: behind these ends of its inputs, and behind those of the topics that it writes for itself."""
+    """The lag of an application that is down, up to these ends of its inputs and to the ends of the topics that it writes for itself."""
     own = own_partitions(recovery)
     committed = recovery.groups.committed(recovery.application_id, [*ends, *own])
     own_ends = recovery.cluster.high_watermarks(own) if own else {}

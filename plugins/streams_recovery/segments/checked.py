@@ -290,7 +290,7 @@ def pages(read_at: Callable[[int, int], bytes], start: int, end: int) -> Iterato
 
 
 def check_pages(found: Iterable[Page], encoding: int, claimed: Totals) -> None:
-    """Raise ``NoPage`` unless these are pages of this encoding, that have together what is claimed of them."""
+    """Raise ``NoPage`` unless these are pages of this encoding, with the claimed values and bytes in all."""
     totals = Totals(0, 0)
     for number, page in enumerate(found):
         totals = Totals(totals.values + page.values, totals.unpacked + page.unpacked)

@@ -86,7 +86,7 @@ class Cluster:
         return application_container(workload.template, self.section.container, str(workload.name))
 
     def pods(self, workload: Workload) -> tuple[tuple[Pod, ...], str]:
-        """The pods that it selects, without those of other controllers, and the version from which a watch tells what changes."""
+        """The selected pods, without those of other controllers, and the version from which a watch tells changes."""
         listed = self._core.list_namespaced_pod
         found = self.client.call("list pods", listed, self.section.namespace, label_selector=workload.selector)
         container = self.container(workload)

@@ -1,4 +1,4 @@
-"""State by the minute: what an application writes is archived up to one exact cut of it after the other, so that a restore may begin there.
+"""State by the minute: the records that an application writes are archived from one exact cut to the next, so that a restore may begin at a cut.
 
 A cut is read as a live savepoint reads it, while the application works on: see ``core.savepoint.cut``. Nothing keeps the log cleaner away meanwhile. So a copy
 counts only with the proof that it is complete: after one missing offset there is no cut until the next savepoint.

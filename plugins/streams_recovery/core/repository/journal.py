@@ -84,7 +84,7 @@ def created_by(entries: tuple[JournalEntry, ...]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removable:
-    """Topics that restores have created and that are still there: those that ``go``, and ``strange`` ones, whose names are not the application's."""
+    """Present topics that restores have created: topics that ``go``, and ``strange`` topics, whose names are not the application's."""
 
     go: tuple[str, ...]
     strange: tuple[str, ...]

@@ -46,10 +46,9 @@ class KeepRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSavepoint(Captured):
-    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it, and
-    ``needed_by`` are those of other applications that do, or may.
-    ``replaces`` is the savepoint of the same cut that it was compacted from, with proof, None when there is none. ``profile`` tells whether it has state,
-    ``survives`` whether it is enough when the whole cluster is lost.
+    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it; ``needed_by``
+    are restores of other applications that need it, or may. ``replaces`` is the savepoint of the same cut that it was compacted from, with proof, None when
+    there is none. ``profile`` tells whether it has state, ``survives`` whether it is enough when the whole cluster is lost.
     """
 
     savepoint_id: str
@@ -174,11 +173,11 @@ class ObjectLock:
 def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Pins) -> list[Decision]:
     """One decision for every savepoint, newest first, at the moment of ``pins``.
 
-    A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
-    stay while there is no exact one at all. A savepoint that is not whole meets no rule either, and stays until a person has looked at it. A savepoint from
-    which another whole one was made meets no rule: both are of one moment, and the newer one replaces it. It stays for a day: a restore or a drill that began
-    with it may be under way. A savepoint of a moment in the future meets no rule and stays: a clock was wrong, or the savepoint was forged to push others out.
-    Savepoints with state and minimal ones are judged apart: one without state never takes the place of one that has it.
+    A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest savepoint that ``last`` keeps. Without any exact savepoint
+    all of them stay. A savepoint that is not whole meets no rule either, and stays until a person has looked at it. A savepoint from which another whole one
+    was made meets no rule: both are of one moment, and the newer one replaces it. It stays for a day: a restore or a drill that began with it may be under way.
+    A savepoint of a moment in the future meets no rule and stays: a clock was wrong, or the savepoint was forged to push others out. Savepoints with state and
+    minimal ones are judged apart: one without state never takes the place of one that has it.
     """
     apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
     decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, pins)]

@@ -211,8 +211,8 @@ def watched_for(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchLook:
-    """One look at a new version, ``at`` seconds after the first one. ``ended`` are instances that are gone or fail, ``busy`` those that do other work than
-    their input, each with what it says. ``behind`` are the records that are left in each topic that it reads, ``committed`` the sums of the group's offsets.
+    """One look at a new version, ``at`` seconds after the first one. ``ended`` are instances that are gone or fail, ``busy`` instances at other work than their
+    input, each with its own words. ``behind`` are the records that are left in each topic that it reads, ``committed`` the sums of the group's offsets.
     """
 
     at: float

@@ -237,8 +237,8 @@ class FencedSite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbySite:
-    """A site that the application does not belong to, as it was at ``looked_at`` (ms). ``lacks`` is what would block a failover there, ``warnings`` what would
-    weaken it, ``problem`` why it could not be looked at, None when it could.
+    """A site that the application does not belong to, as it was at ``looked_at`` (ms). ``lacks`` would block a failover there, ``warnings`` would weaken it.
+    ``problem`` says why the site could not be looked at, None when it could.
     """
 
     site: str

@@ -32,11 +32,11 @@ from streams_recovery.operations.renewed_lock import Locked
 class RestoreSource:
     """The state and the input that a restore begins from. ``manifest`` is the savepoint to place and load. With a ``point``, its inputs and globals are those
     of the archive, and ``cuts`` says which of their rows belong to the moment, by their names in the savepoint; ``unreadable`` savepoints were passed over, and
-    ``passed_archive`` is why the newest archive was. ``offsets`` says where the inputs go on. With ``may_move`` the inputs that are there are cut in place, and
-    the groups that it names may be moved; None leaves them as they are. ``move`` says to which site the application goes, ``running`` names the instances at
-    the site that it leaves, and ``warnings`` are about that. ``deletes`` are internal topics that a version has made which is taken back. ``archive_entry`` is
-    the last entry of the continuous archive that counts, None for the newest one, 0 for none; ``archived`` is what was found in it already. ``state`` says of
-    which cut behind the savepoint the manifest is, None for the savepoint's own.
+    ``passed_archive`` is why the newest archive was. ``offsets`` says where the inputs go on. With ``may_move`` the present inputs are cut in place, and the
+    groups that it names may be moved; None leaves both as they are. ``move`` says to which site the application goes, ``running`` names the instances at the
+    site that it leaves, and ``warnings`` are about that. ``deletes`` are internal topics that a version has made which is taken back. ``archive_entry`` is the
+    last entry of the continuous archive that counts, None for the newest one, 0 for none; ``archived`` is what was found in it already. ``state`` says of which
+    cut behind the savepoint the manifest is, None for the savepoint's own.
     """
 
     manifest: Manifest

@@ -132,7 +132,7 @@ class ClearedSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsSummary:
-    """Committed offsets as they were set and read back. ``removed`` ones were on topics that are gone; ``groups`` are other ones that were moved too."""
+    """Committed offsets as they were set and read back. ``removed`` offsets were on topics that are gone; ``groups`` are other groups that were moved too."""
 
     partitions: int
     with_metadata: int

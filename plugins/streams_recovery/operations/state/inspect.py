@@ -185,9 +185,7 @@ def look_up(recovery: RecoveryContext, request: LookUpRequest) -> Inspection:
 
 
 def _with_live(recovery: RecoveryContext, side: StoreSide, key: str, found: FoundRows) -> tuple[FoundRows, tuple[str, ...]]:
-    """The rows of the savepoint, and below them those that the running application has for the key; without an answer of it the reason, which may
-    name the key.
-    """
+    """The savepoint's rows for the key, and below them those of the running application; without its answer the reason, which may name the key."""
     asked = answered_or_why(recovery, side, key, seconds=_LIVE_SECONDS)
     if isinstance(asked, str):
         return found, (f"the running application was not asked: {asked}",)
