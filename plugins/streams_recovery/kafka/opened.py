@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,11 +23,11 @@ def opened(connection: Connecting, *, timeout: float) -> Iterator[tuple[KafkaClu
         return Late(lambda: getattr(import_module(f"{__package__}.{module}"), name)(connection, timeout=timeout))
 
     tools = tool("cluster", "KafkaCluster"), tool("groups", "ConsumerGroups"), tool("transactions", "Transactions")
-    try:
+    # Whatever becomes of one of them, the others are closed too.
+    with ExitStack() as ends:
+        for one in tools:
+            ends.callback(one.end)
         yield cast("tuple[KafkaCluster, ConsumerGroups, Transactions]", tools)
-    finally:
-        for one in reversed(tools):
-            one.end()
 
 
 class Late:
