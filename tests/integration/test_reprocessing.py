@@ -147,6 +147,21 @@ def test_an_interval_without_input_says_so_and_starts_nothing(again: Again) -> N
 
 
 @pytest.mark.deep
+def test_a_run_that_comes_too_late_leaves_the_slot_to_the_one_that_works(again: Again) -> None:
+    request = again.request(20, 45)
+    claimed = again.claim(request)
+    # As long as the first one only plans, nobody knows that it lives.
+    late = again.claim(request, run="run-2")
+    recovery, ticket = again.given(claimed)
+    with pytest.raises(LockHeld):
+        interval.clear(again.scratch(late), again.own.application_id, request, run_id="run-2")
+    again.ended(recovery, late, None, run="run-2")
+    assert interval.busy(again.own) == (request.slice.interval.name,)
+    again.ended(recovery, claimed, ticket)
+    assert interval.busy(again.own) == ()
+
+
+@pytest.mark.deep
 def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
     recovery = again.scratch(again.request(20, 45))
     source = again.own.application_id

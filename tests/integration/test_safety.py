@@ -6,10 +6,11 @@ import pytest
 
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import SafetyPolicy
 from streams_recovery.operations.unfinished import unfinished_restore
-from tests.support.applications.restore_steps import end, loaded, opened, saved
+from tests.support.applications.restore_steps import end, loaded, opened, reach, saved
 from tests.support.applications.savepoint_steps import cut, publish
 from tests.support.applications.small import Small, asked
 from tests.support.applications.topic_records import produce
@@ -67,6 +68,25 @@ def test_what_was_replaced_comes_back(small: Small) -> None:
     assert newer in recovery.cluster.topic_names()
     assert recovery.safety.ids() == [kept.savepoint_id]
     restore.abandon(recovery, back)
+
+
+@pytest.mark.fault("F114")
+def test_the_last_restore_to_undo_is_the_last_one_that_replaced_anything(small: Small) -> None:
+    recovery, savepoint = small.recovery, publish(small)
+    produce(recovery, small.changelog, 3)
+    first = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
+    kept = saved(recovery, first)
+    loaded(recovery, first)
+    reach(recovery, first, Phase.CLOSED)
+    recovery.lock.release(first.lock)
+    failed = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
+    of_failed = saved(recovery, failed)
+    restore.abandon(recovery, failed)
+    planned = restore.plan(recovery, asked(recovery, restore.Undo, replace=True))
+    assert planned.savepoint_id == kept.savepoint_id != of_failed.savepoint_id
+    assert not [warning for warning in planned.warnings if "no safety savepoint of its own" in warning]
+    by_name = restore.plan(recovery, asked(recovery, restore.Undo, restore_id=failed.restore_id, replace=True))
+    assert by_name.savepoint_id == of_failed.savepoint_id
 
 
 @pytest.mark.deep

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication
@@ -42,15 +43,17 @@ class Running(Protocol):
     def transactions(self) -> Transactions: ...
 
 
-def bring_down(recovery: Running, *, anyway: bool = False) -> StopReport:
+def bring_down(recovery: Running, *, anyway: bool = False, confirm: Callable[[], object] = lambda: None) -> StopReport:
     """The one door for every stop: ask who is in the group, stop every instance, prove it, empty the group, and wait until its transactions are decided.
 
     Raises ``UnknownMembers`` before anything is stopped when a process is in the group that no known instance accounts for. ``anyway`` stops the known
-    instances first even then: for one that must do no more harm, whatever else runs. Raises ``ApplicationRunning`` naming instances or members that remain.
+    instances first even then: for one that must do no more harm, whatever else runs. ``confirm`` is asked last before that, and raises where the run is over by
+    now. Raises ``ApplicationRunning`` naming instances or members that remain.
     """
     if not anyway:
         recovery.application.require_same_version()
     known = roll_of(recovery) if anyway else require_known_members(recovery)
+    confirm()
     report = stop_instances(recovery)
     empty_group(recovery, report, known)
     await_decided(recovery)

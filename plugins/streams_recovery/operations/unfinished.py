@@ -97,6 +97,12 @@ def last_replacing(recovery: RecoveryContext) -> str | None:
     return next((one for one in newest_first if any(map(_replaced_state, readable_back(recovery, one)))), None)
 
 
+def replaced_nothing(recovery: RecoveryContext, restore_id: str) -> bool:
+    """True for a restore whose journal, as far as it can be read, shows none of the state replaced. False for one without a journal."""
+    written = list(readable_back(recovery, restore_id))
+    return bool(written) and not any(map(_replaced_state, written))
+
+
 def restores_of(recovery: RecoveryContext) -> set[str]:
     """Ids of all restores that were begun. Objects of other names are passed over."""
     return set(

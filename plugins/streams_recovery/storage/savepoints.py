@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -315,10 +315,9 @@ class SavepointStore:
             )
         return newest.savepoint_id
 
-    def newest(self) -> Manifest | None:
-        """The newest savepoint, whatever its label; None when there is none. Raises ``Damaged``."""
-        known = next((one for one in reversed(self.ids()) if not self.forged_object(self.key(one))), None)
-        return None if known is None else self.read(known)
+    def newest_first(self) -> Iterator[Manifest]:
+        """The savepoints from the newest one on, whatever their labels. Each is read when it is its turn. Raises ``Damaged``."""
+        return (self.read(one) for one in reversed(self.ids()) if not self.forged_object(self.key(one)))
 
     def _sound(self, ids: list[str], read: Callable[[str], Manifest]) -> list[Manifest]:
         """Savepoints of one moment that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which of them

@@ -202,7 +202,7 @@ def test_a_forged_savepoint_is_never_the_newest(sealed):
     source = (sealed.path / sealed.layout.manifest(SECOND)).read_bytes()
     put(sealed.path, sealed.layout.manifest(later), source)
     assert sealed.savepoints.latest() == before
-    assert sealed.savepoints.newest() == before
+    assert next(sealed.savepoints.newest_first()) == before
     assert isinstance(sealed.savepoints.summaries()[later], Forged)
     with pytest.raises(Forged):
         sealed.savepoints.read(later)

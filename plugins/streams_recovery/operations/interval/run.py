@@ -105,7 +105,7 @@ def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) 
     itself. Raises ``LockHeld`` while the interval is being processed.
     """
     reprocess, name = _section(recovery), request.slice.interval.name
-    held = ApplicationLock(recovery.repository, Layout(f"{reprocess.application_id}-{name}"), recovery.clock).holder()
+    held = _lock(recovery, name).holder()
     if held is not None:
         raise LockHeld(
             f"interval {name} is being processed: the lock is held by {held.owner!r}",
@@ -128,6 +128,10 @@ def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) 
         if slot is None
         else Claimed(application=str(SandboxName(application=recovery.config.name, interval=name, slot=slot)), slot=slot, request=request)
     )
+
+
+def _lock(recovery: RecoveryContext, interval: str) -> ApplicationLock:
+    return ApplicationLock(recovery.repository, Layout(f"{_section(recovery).application_id}-{interval}"), recovery.clock)
 
 
 def busy(recovery: RecoveryContext) -> tuple[str, ...]:
@@ -268,7 +272,8 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
         succeeded=succeeded(records, reached, done.published, done.left, late=late),
         late=late,
     )
-    if not done.left:
+    # Where this one never began, another run of the interval may have been faster, and works in the slot that both have claimed.
+    if not done.left and (done.ticket is not None or _lock(recovery, interval.name).holder() is None):
         _release(recovery, recovery.application_id, interval.name, run_id=run_id)
     log = _log(recovery)
     known = next((one for one in itertools.islice(log.read_back(), _NEWEST) if (one.run, one.start) == (run_id, interval.start)), None)

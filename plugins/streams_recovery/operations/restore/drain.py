@@ -15,7 +15,7 @@ from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import repartition_partitions
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.operations.renewed_lock import renewed_lock
+from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
 from streams_recovery.operations.restore.open import guarded, stored_plan
 from streams_recovery.operations.restore.values import EndsSummary, RestoreTicket
 
@@ -49,7 +49,7 @@ def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestoreP
             what = f"{recovery.application_id} to process all of its input, offsets"
             while_falling(lambda: sum(one.left for one in _unread(recovery, planned, limits, lag).values()), patience=patience, what=what)
         require_read(recovery, planned, limits)
-    report = bring_down(recovery)
+    report = bring_down(recovery, confirm=lambda: require_lock(recovery, ticket))
     # Once more, now that nothing moves.
     partitions = require_read(recovery, planned, limits)
     return EndsSummary(partitions=partitions, closed_cleanly=report.clean, seconds=round(time.monotonic() - began, 1))

@@ -24,6 +24,7 @@ from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restor
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.restore.checks import check_same_inputs, check_same_places, check_same_targets, spans
 from streams_recovery.operations.restore.in_place import set_aside
 from streams_recovery.operations.restore.inputs_there import require_nothing_new
@@ -68,7 +69,11 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
     # Written before the first deletion: after a kill too, nobody may start the application on what is left.
     # Once it has begun, inputs that it replaces may be its own by now; of those that are not, the plan of this moment has the ends.
     require_nothing_new(recovery, planned.move if reached(written).rank < Phase.DESTROYING.rank else current.move)
+    # To look took a while. Whoever has ended this run meanwhile has started the application again, and reads in the journal that nothing was destroyed: so once
+    # before the entry, and once behind it.
+    require_lock(recovery, ticket)
     note(recovery, ticket, Phase.DESTROYING)
+    require_lock(recovery, ticket)
     making = [step for step in planned.create if step.name not in kept]
     existing = recovery.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])
     recovery.cluster.delete_topics(sorted(existing))
@@ -89,6 +94,7 @@ def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareS
     filled = planned.single.filled if planned.single else {}
     making = [step for step in planned.create if step.name not in filled]
     existing = sorted(step.name for step in current.create if step.replaces is not None)
+    require_lock(recovery, ticket)
     recovery.cluster.delete_topics(existing)
     # Nothing says yet that this restore has begun: what it makes before a kill, nobody would find.
     _create_topics(recovery, ticket, making, Phase.CREATED, at_once=1)
@@ -372,6 +378,9 @@ def _begin_again(
             next_step=STRANGERS,
             topics=strangers,
         )
+    if again:
+        # Ends were waited for: the run may be over by now, and another one may load.
+        require_lock(recovery, ticket)
     recovery.cluster.delete_topics([step.name for step in again if step.name in ids])
     _create_topics(recovery, ticket, again, Phase.CREATED)
     rows = {TopicPartition(step.name, part.partition): part.rows for step in again for part in step.partitions}

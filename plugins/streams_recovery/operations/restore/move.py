@@ -14,6 +14,7 @@ from streams_recovery.core.restore.failover import check_left
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import await_decided, empty_group, require_known_members, stop_instances
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.restore.values import ArrivedSummary, RestoreTicket, StopSummary
 
 LOGGER = logger("streams_recovery.operations.restore.move")
@@ -60,6 +61,7 @@ def leave(recovery: RecoveryContext, ticket: RestoreTicket, old: RecoveryContext
     try:
         if on_record:
             quiesce_record.begin_stop(old, ticket.restore_id, ticket.running)
+        require_lock(recovery, ticket)
         report = stop_instances(old, where=f" at the site {old.site}")
     except _ANSWERED:
         raise

@@ -163,7 +163,7 @@ def stop(recovery: RecoveryContext, ticket: RestoreTicket) -> StopSummary:
             if may_restart(reached(written)):
                 refuse_stop(there.application)
                 quiesce_record.begin_stop(there, ticket.restore_id, ticket.running)
-            report = bring_down(there)
+            report = bring_down(there, confirm=lambda: require_lock(recovery, ticket))
             stopped = StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)
     if phase_of(recovery, ticket) is Phase.OPENED:
         note(recovery, ticket, Phase.STOPPED)
@@ -174,17 +174,18 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
     """Leave an unfinished restore in a state a person can trust. While nothing was destroyed, what ran before runs again; after that the
     application stays down, because it must not run on half its state. A finished restore is left alone. The lock is given back in any case.
 
-    The application comes first, then the topics that are held. Repeating it does what is left to do, so it may be retried. Raises ``LockHeld`` while
-    another run works on the application, and ``ApplicationNotReady`` when an instance does not come back: the next run tries it again.
+    The application comes first, then the topics that are held. A step of this restore that still runs, because Airflow ends a task seconds after it has failed
+    it, finds the lock lost. Repeating it does what is left to do, so it may be retried. Raises ``LockHeld`` while another run works on the application, and
+    ``ApplicationNotReady`` when an instance does not come back: the next run tries it again.
     """
-    phase = phase_of(recovery, ticket)
-    if phase is Phase.CLOSED:
+    if phase_of(recovery, ticket) is Phase.CLOSED:
         # Killed between its last note and this.
         recovery.lock.release(ticket.lock)
-        return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete", commands=())
-    # An earlier attempt has given the lock back, or its lease has ended: neither is a reason to leave the application down.
-    lock = recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=f"end of restore {ticket.restore_id}")
+        return AbandonReport(phase=Phase.CLOSED, restarted=False, next_step="nothing: the restore is complete", commands=())
+    lock = end_lock(recovery, ticket, f"end of restore {ticket.restore_id}")
     try:
+        # Only now: until the lock was lost, a step might have begun to destroy.
+        phase = phase_of(recovery, ticket)
         back = _bring_back(recovery, ticket, phase)
     finally:
         _give_back(recovery, lock)
@@ -196,6 +197,14 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
         next_step=f"{_left_as(phase, ticket.request.scope)}; resume the restore, it goes on from here",
         commands=(resume_command(recovery, ticket),),
     )
+
+
+def end_lock(recovery: RecoveryContext, ticket: RestoreTicket, purpose: str) -> LockTicket:
+    """The lock for the end of a restore, as an acquisition of its own: whatever step of the restore still runs has lost it. An earlier attempt may have given
+    it back, or its lease may have ended: neither is a reason to leave the application down. Raises ``LockHeld``.
+    """
+    recovery.lock.release(ticket.lock)
+    return recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
 
 
 def resume_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:

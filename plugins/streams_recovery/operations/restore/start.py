@@ -164,6 +164,8 @@ def _deploy(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePl
         environment = {"APPLICATION_ID": recovery.application_id, "SITE": recovery.site}
         with renewed_lock(recovery, ticket):
             run_program(list(command), environment, verb="deploy", seconds=deploy.timeout_seconds)
+        # Whoever has ended this run meanwhile has put the old version back.
+        require_lock(recovery, ticket)
         note(recovery, ticket, Phase.DEPLOYED)
 
 

@@ -27,8 +27,18 @@ from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import input_partitions, internal_topics, repartition_partitions
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
-from streams_recovery.operations.restore.open import abandon, entries, guarded, lock_within, note, phase_of, resume_command, stored_plan
+from streams_recovery.operations.renewed_lock import HeldLock, renewed_lock
+from streams_recovery.operations.restore.open import (
+    abandon,
+    end_lock,
+    entries,
+    guarded,
+    lock_within,
+    note,
+    phase_of,
+    resume_command,
+    stored_plan,
+)
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.start import WIPED, removed_state
 from streams_recovery.operations.restore.strategies import Undo, UpgradeInPlace
@@ -208,7 +218,7 @@ def abandon_upgrade(recovery: RecoveryContext, ticket: RestoreTicket) -> Abandon
 
 def _old_version_back(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
     """Put the old version back, or wait for what an earlier attempt has put back and that was not up in time. False where only a restore can."""
-    lock = recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=f"end of upgrade {ticket.restore_id}")
+    lock = end_lock(recovery, ticket, f"end of upgrade {ticket.restore_id}")
     try:
         if phase_of(recovery, ticket) is Phase.WIPED and (
             unfinished_restore(recovery) != ticket.restore_id or not _put_back(recovery, ticket, lock)

@@ -61,6 +61,8 @@ def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) ->
                 next_step=f"the outputs stay with {old.application_id}; clone it again from a savepoint",
             )
         _await_old(old, clone, ticket)
+        # The wait may have been long: an old application that goes on after all must not be stopped by a run that is over.
+        hold_both(old, clone, ticket)
         closed |= _down(old, ticket)
         _require_nothing_missing(old, clone)
     return StoppedForCutover(closed_cleanly=closed)

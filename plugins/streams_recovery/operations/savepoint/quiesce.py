@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
-from streams_recovery.core.errors import ApplicationNotReady
+from streams_recovery.core.errors import ApplicationNotReady, LockLost
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode
 from streams_recovery.core.savepoint import cut
@@ -120,6 +120,7 @@ def _await_no_rebalance(recovery: RecoveryContext) -> None:
 def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     _await_no_rebalance(recovery)
     _await_no_standby(recovery)
+    _require_on_record(recovery, ticket)
     recovery.application.pause()
     own, configured_ms = recovery.config.application, int(recovery.config.application.commit_interval_seconds * 1000)
     reported = {status.name: status.commit_interval_ms for status in recovery.application.status()}
@@ -165,6 +166,17 @@ def _group_problem(recovery: RecoveryContext) -> str:
     return roll_of(recovery).problem(recovery.application_id)
 
 
+def _require_on_record(recovery: RecoveryContext, ticket: Ticket) -> None:
+    """Raise ``LockLost`` where this run is over, or has been let go while this step waited: nobody would bring back what it held now."""
+    require_lock(recovery, ticket)
+    held = quiesce_record.left(recovery) if ticket.running else None
+    if ticket.running and (held is None or held.run != ticket.savepoint_id):
+        raise LockLost(
+            f"{recovery.application_id} was let go while savepoint {ticket.savepoint_id} was about to hold it",
+            next_step="nothing was held; run the savepoint again",
+        )
+
+
 def _members(recovery: RecoveryContext) -> tuple[str, ...]:
     group = recovery.groups.describe(recovery.application_id)
     return tuple(sorted(member.member_id for member in group.members)) or (f"{group.kind} group, {group.state}",)
@@ -175,7 +187,7 @@ def _is_paused(status: InstanceStatus) -> bool:
 
 
 def _stop(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
-    report = bring_down(recovery)
+    report = bring_down(recovery, confirm=lambda: _require_on_record(recovery, ticket))
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
     silent = [i.name for i in report.instances if not i.reported_closed]

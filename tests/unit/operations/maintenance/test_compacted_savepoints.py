@@ -66,7 +66,7 @@ def test_one_of_damaged_state_is_never_the_newest(golden: OpenGolden) -> None:
     for profile in (None, Profile.FULL):
         assert recovery.savepoints.latest(profile=profile) == newest
     assert recovery.savepoints.latest(Consistency.DAMAGED) is None, "such a one has to be named"
-    assert recovery.savepoints.newest() == damaged
+    assert next(recovery.savepoints.newest_first()) == damaged
     assert kept(recovery) == {SECOND, damaged.savepoint_id}, "the rules keep what they kept before; this one is recent"
 
 

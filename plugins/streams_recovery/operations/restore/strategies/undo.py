@@ -20,7 +20,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
-from streams_recovery.operations.unfinished import last_replacing, plan_of
+from streams_recovery.operations.unfinished import last_replacing, plan_of, replaced_nothing
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
@@ -28,14 +28,16 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo(RestoreStrategy):
-    """Restore the state from before the restore ``restore_id``, from its safety savepoint. ``latest`` is the last restore that has one."""
+    """Restore the state from before the restore ``restore_id``, from its safety savepoint. ``latest`` is the last restore that has one and
+    replaced the state: what failed before that has nothing to undo.
+    """
 
     KIND: ClassVar = "undo"
     DAG: ClassVar = "streams_undo"
     COMMAND: ClassVar = "undo"
     REPLACES: ClassVar = True
     restore_id: Annotated[
-        str, savepoint_field(name="restore", title="Restore to undo", latest="the last one that took a safety savepoint")
+        str, savepoint_field(name="restore", title="Restore to undo", latest="the last one that replaced the state and saved it")
     ] = LATEST
     safeguards: Annotated[Safeguards, delete_field("Those that appeared after the restore"), CONFIRM] = NOTHING_REPLACED
     allow_ahead: Annotated[bool, replace(ALLOW_AHEAD, title="Allow a safety savepoint that may count some input twice")] = False
@@ -123,7 +125,7 @@ def _upgrade_undone(recovery: RecoveryContext, safety: Manifest) -> VersionChang
 
 def _taken_before(recovery: RecoveryContext, restore_id: str) -> Manifest:
     if restore_id == LATEST:
-        found = recovery.safety.newest()
+        found = next((one for one in recovery.safety.newest_first() if not replaced_nothing(recovery, one.provenance.run_id)), None)
     else:
         saved = recovery.safety.published_by_run(restore_id)
         found = None if saved is None else recovery.safety.read(saved)

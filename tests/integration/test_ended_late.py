@@ -1,0 +1,133 @@
+"""A task that Airflow has ended goes on for seconds, while the teardown of its run is at work already: what the teardown has brought back stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_recovery.core.errors import LockLost
+from streams_recovery.operations import restore, savepoint
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.unfinished import unfinished_restore
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import Repository
+from tests.support.applications import fleet
+from tests.support.applications.restore_steps import opened, saved
+from tests.support.applications.savepoint_steps import begun, publish
+from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.unreachable import running
+
+End = Callable[[RecoveryContext, savepoint.Ticket], object]
+
+
+@dataclass
+class Teardown:
+    """It is taken once, right behind the ``number``-th entry below ``part`` of a step that goes on."""
+
+    part: str
+    takes: Callable[[], object]
+    number: int = 1
+    seen: int = field(default=0, init=False)
+    left: list[Any] = field(default_factory=list, init=False)
+
+
+class GoesOn(Repository):
+    """A real repository, of a step that its run does not wait for any more."""
+
+    def __init__(self, real: Repository, teardown: Teardown) -> None:
+        super().__init__(real.location)
+        self.teardown = teardown
+
+    def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
+        super().create(key, data, previous=previous)
+        self.teardown.seen += self.teardown.part in key
+        if self.teardown.seen == self.teardown.number and not self.teardown.left:
+            self.teardown.left.append(self.teardown.takes())
+
+
+def during(recovery: RecoveryContext, teardown: Teardown) -> RecoveryContext:
+    """The context of the step during which this teardown is taken."""
+    repository = GoesOn(recovery.repository, teardown)
+    return replace(recovery, repository=repository, lock=ApplicationLock(repository, recovery.layout, recovery.clock))
+
+
+@pytest.fixture
+def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
+    """One that runs, with a savepoint."""
+    with small_application(bootstrap, tmp_path, programs=fleet.programs(tmp_path / "instance")) as found:
+        publish(found)
+        found.recovery.application.start()
+        yield found
+
+
+def topic_ids(small: Small) -> dict[str, str]:
+    return {name: found.topic_id for name, found in small.recovery.cluster.describe_topics(small.topics).items()}
+
+
+@pytest.mark.fault("F113")
+def test_no_topic_is_deleted_under_an_application_that_was_started_again(small: Small) -> None:
+    recovery, before = small.recovery, topic_ids(small)
+    ticket = opened(recovery, asked(recovery, replace=True))
+    saved(recovery, ticket)
+    teardown = Teardown("/locks/", lambda: restore.abandon(recovery, ticket))
+    with pytest.raises(LockLost):
+        restore.prepare(during(recovery, teardown), ticket)
+    assert [left.restarted for left in teardown.left] == [True]
+    assert running(recovery)
+    assert (topic_ids(small), unfinished_restore(recovery)) == (before, None)
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F113")
+def test_where_it_was_about_to_delete_the_application_stays_down(small: Small) -> None:
+    recovery, before = small.recovery, topic_ids(small)
+    ticket = opened(recovery, asked(recovery, replace=True))
+    saved(recovery, ticket)
+    teardown = Teardown("/journal/", lambda: restore.abandon(recovery, ticket))
+    with pytest.raises(LockLost):
+        restore.prepare(during(recovery, teardown), ticket)
+    assert [(left.restarted, left.phase) for left in teardown.left] == [(False, "destroying")]
+    assert not running(recovery)
+    assert (topic_ids(small), unfinished_restore(recovery)) == (before, ticket.restore_id)
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F113")
+def test_the_teardown_reads_how_far_it_came_once_the_step_has_lost_the_lock(small: Small) -> None:
+    recovery = small.recovery
+    ticket = opened(recovery, asked(recovery, replace=True))
+    saved(recovery, ticket)
+    step = Teardown("/locks/", lambda: restore.prepare(recovery, ticket))
+    with pytest.raises(LockLost):
+        restore.abandon(during(recovery, step), ticket)
+    assert running(recovery) is False
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F113")
+def test_a_restore_stops_nothing_that_its_end_has_left_running(small: Small) -> None:
+    recovery = small.recovery
+    request = asked(recovery, replace=True)
+    approved = restore.plan(recovery, request).hash
+    ticket = restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=approved)
+    teardown = Teardown("/quiesce-records/", lambda: restore.abandon(recovery, ticket))
+    with pytest.raises(LockLost):
+        restore.stop(during(recovery, teardown), ticket)
+    assert len(teardown.left) == 1
+    assert running(recovery)
+
+
+@pytest.mark.fault("F113")
+@pytest.mark.parametrize("ends", [savepoint.resume, savepoint.finish], ids=["let go", "over"])
+def test_a_savepoint_stops_nothing_once_its_run_has_let_go(small: Small, ends: End) -> None:
+    recovery = small.recovery
+    ticket = begun(recovery)
+    teardown = Teardown("/quiesce-records/", lambda: ends(recovery, ticket))
+    with pytest.raises(LockLost):
+        savepoint.quiesce(during(recovery, teardown), ticket)
+    assert len(teardown.left) == 1
+    assert running(recovery)
