@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,14 @@ from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core.checks.facts import AUTO_CREATE
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.waiting import poll
+from streams_recovery.kafka import permissions
+from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.offset_commit import read_unsettled
 from streams_recovery.operations import preflight, restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import dry_run
@@ -85,6 +90,28 @@ def test_new_replicas_are_in_racks_that_had_none_and_come_back_with_the_state(sm
     restored(recovery, taken)
     assert racks_of(small) == ["a", "b", "c"]
     assert state_of(recovery, small.changelog) == expected
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F5")
+@pytest.mark.parametrize("question", ["rights on a group", "offsets of a group"])
+def test_a_question_to_a_coordinator_that_falls_silent_is_answered_by_its_successor(cluster: Racked, question: str) -> None:
+    """librdkafka asks the first, kafka-python the second. What each knows of the coordinator is from before."""
+    with Clients(KafkaConnection(bootstrap_servers=cluster.bootstrap, properties={}), timeout=40) as clients:
+        group, coordinator = next(
+            (name, node)
+            for name in (f"{question}-{number}" for number in range(100))
+            if (node := clients.patiently("asking", partial(clients.coordinators, [name]))[name]) != 1
+        )
+
+        def ask() -> object:
+            if question == "rights on a group":
+                return permissions.on_group(clients, group)
+            return read_unsettled(clients, group, [TopicPartition("__consumer_offsets", 0)])
+
+        before = ask()
+        with cluster.silenced(coordinator):
+            assert ask() == before
 
 
 @pytest.mark.deep

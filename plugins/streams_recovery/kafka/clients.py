@@ -42,10 +42,17 @@ T = TypeVar("T")
 REACH_SECONDS = 10.0
 # A broker that refuses us says so at once, but the client goes on trying and tells it only when it is asked.
 _LOOK_SECONDS = 1.0
+# Of a question that is repeated, one attempt gets this part of the time. A broker that was just lost does not answer at all: then the next attempt asks its
+# successor. An attempt is not made shorter than a slow answer of a broker that is well.
+_ATTEMPTS = 4
+_SHORTEST_ATTEMPT_SECONDS = 5.0
 # A thread of a client needs microseconds for what is left to it once no code of Python runs there.
 _SETTLED_SECONDS = 0.02
 # The wait for that is not longer. A thread of another library that begins meanwhile looks like a client's.
 SETTLING_SECONDS = 1.0
+
+# The age at which librdkafka forgets coordinators and leaders that it has found: the next attempt then looks for those that have taken over.
+_FORGETS = "metadata.max.age.ms"
 
 _HANDSHAKE_SECONDS = 3.0
 
@@ -68,6 +75,12 @@ class Clients:
         self._threads_before: set[int] = set()
         self._pure: Any = None
         self._last_failure: KafkaError | None = None
+        self._repeating = False
+
+    @property
+    def attempt_timeout(self) -> float:
+        """Seconds for one attempt at a question that is repeated until ``timeout``."""
+        return max(self.timeout / _ATTEMPTS, min(self.timeout, _SHORTEST_ATTEMPT_SECONDS))
 
     @property
     def connection(self) -> KafkaConnection:
@@ -97,6 +110,7 @@ class Clients:
                 self._pure = KafkaAdminClient(**{"kafka_client": unhurried_client, **timeouts, **self.connection.admin_config()})
             except errors.CLIENT_ERRORS as error:
                 raise self._not_reached(error) from error
+            self._manager.send = self._in_time(self._manager.send, self._pure.config["request_timeout_ms"])
         return self._pure
 
     @contextmanager
@@ -110,12 +124,12 @@ class Clients:
     def patiently(self, doing: str, ask: Callable[[], T]) -> T:
         """The answer to ``ask``, which must be harmless to repeat: it is, while the cluster is busy or a connection was lost, until ``timeout``.
 
-        A cluster that never answered is not waited for.
+        A request in it gets ``attempt_timeout``. A cluster that never answered is not waited for.
         """
         deadline = Deadline(self.timeout)
         while True:
             try:
-                with self.requesting(doing):
+                with self.requesting(doing), self._attempt():
                     return ask()
             except TransientError as error:
                 never_answered = isinstance(error, BrokerUnavailable) and not error.facts.get("connected")
@@ -132,6 +146,23 @@ class Clients:
         """The broker that coordinates each group. kafka-python asks this itself for each of its verbs for groups, and offers no verb for it."""
         found: Mapping[str, int] = self._manager.run(self.pure._find_coordinator_ids, groups)  # noqa: SLF001
         return found
+
+    @contextmanager
+    def _attempt(self) -> Iterator[None]:
+        before, self._repeating = self._repeating, True
+        try:
+            yield
+        finally:
+            self._repeating = before
+
+    def _in_time(self, send: Callable[..., T], whole_ms: int) -> Callable[..., T]:
+        """kafka-python's ``send``. Its verbs take no time for a request, so that of an attempt is given here."""
+
+        def sent(request: object, node_id: int | None = None, request_timeout_ms: int | None = None) -> T:
+            within = min(whole_ms, int(self.attempt_timeout * 1000)) if self._repeating else whole_ms
+            return send(request, node_id, request_timeout_ms or within)
+
+        return sent
 
     @property
     def _manager(self) -> Any:
@@ -164,7 +195,8 @@ class Clients:
         self._last_failure = None
         self._threads_before = _foreign_threads()
         try:
-            client = AdminClient(cast("Any", self.connection.client_config(error_cb=self._note_failure)))
+            config = self.connection.client_config(error_cb=self._note_failure, **{_FORGETS: int(self.attempt_timeout * 1000 / 2)})
+            client = AdminClient(cast("Any", config))
         except errors.CLIENT_ERRORS as error:
             raise self._not_reached(error) from error
         deadline = Deadline(self._reach)

@@ -311,7 +311,7 @@ class KafkaCluster(ClusterVerbs):
 
     def _metadata(self) -> Any:
         return self._clients.patiently(
-            "reading the cluster's metadata", lambda: self._clients.librdkafka.list_topics(timeout=self._clients.timeout)
+            "reading the cluster's metadata", lambda: self._clients.librdkafka.list_topics(timeout=self._clients.attempt_timeout)
         )
 
     def _broker_settings(self, broker: int) -> dict[str, str]:

@@ -259,7 +259,7 @@ def input_topics(clients: Clients, group_id: str) -> frozenset[str] | None:
 
 
 def _described(clients: Clients, group_id: str, listed: ListedGroup) -> GroupDescription:
-    found = clients.librdkafka.describe_consumer_groups([group_id], request_timeout=clients.timeout)[group_id].result()
+    found = clients.librdkafka.describe_consumer_groups([group_id], request_timeout=clients.attempt_timeout)[group_id].result()
     members = tuple(
         GroupMember(
             member_id=member.member_id,

@@ -110,7 +110,7 @@ def _ask_once(
     failed: dict[TopicPartition, KafkaException] = {}
     with clients.requesting("asking for offsets"):
         request = {ClientPartition(tp.topic, tp.partition): spec for tp in partitions}
-        answers = clients.librdkafka.list_offsets(request, isolation_level=isolation, request_timeout=clients.timeout)
+        answers = clients.librdkafka.list_offsets(request, isolation_level=isolation, request_timeout=clients.attempt_timeout)
     for requested, future in answers.items():
         partition = TopicPartition(requested.topic, requested.partition)
         try:
@@ -136,8 +136,7 @@ def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:
 
 def _refresh_metadata(clients: Clients) -> None:
     # librdkafka answers from its cache, and only a question for all topics corrects it at once.
-    with clients.requesting("reading the cluster's metadata"):
-        clients.librdkafka.list_topics(timeout=clients.timeout)
+    clients.patiently("reading the cluster's metadata", lambda: clients.librdkafka.list_topics(timeout=clients.attempt_timeout))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,14 +264,14 @@ def read_overrides(clients: Clients, topics: Iterable[str], *, broker: int | Non
     if not resources:
         return {}
     options = {} if broker is None else {"broker": broker}
-    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.timeout, **options)
+    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.attempt_timeout, **options)
     return {resource.name: _topic_entries(future.result()) for resource, future in answers.items()}
 
 
 def read_topics(clients: Clients, topics: Iterable[str]) -> dict[str, tuple[dict[str, str], dict[str, InForce]]]:
     """By topic its overrides, and the settings in force on it that decide what it keeps and takes. Raises the client's errors."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.timeout) if resources else {}
+    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.attempt_timeout) if resources else {}
     found = {resource.name: future.result() for resource, future in answers.items()}
     return {name: (_topic_entries(entries), _in_force(entries)) for name, entries in found.items()}
 
@@ -280,20 +279,22 @@ def read_topics(clients: Clients, topics: Iterable[str]) -> dict[str, tuple[dict
 def read_in_force(clients: Clients, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Every setting of each topic as it is in force, defaults included. Raises the client's errors, also for one topic only."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.timeout) if resources else {}
+    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.attempt_timeout) if resources else {}
     return {resource.name: _values(future.result()) for resource, future in answers.items()}
 
 
 def read_broker_settings(clients: Clients, broker: int) -> dict[str, str]:
     """The settings of one broker, secret ones left out. Raises the client's errors."""
     resource = ConfigResource(ResourceType.BROKER, str(broker))
-    return _values(clients.librdkafka.describe_configs([resource], request_timeout=clients.timeout, broker=broker)[resource].result())
+    return _values(
+        clients.librdkafka.describe_configs([resource], request_timeout=clients.attempt_timeout, broker=broker)[resource].result()
+    )
 
 
 def read_topic_setting(clients: Clients, topic: str, name: str) -> str:
     """A setting in force on one topic, from whatever source. Raises the client's errors, and ``KeyError`` when the broker does not tell it."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    entries = clients.librdkafka.describe_configs([resource], request_timeout=clients.timeout)[resource].result()
+    entries = clients.librdkafka.describe_configs([resource], request_timeout=clients.attempt_timeout)[resource].result()
     return str(entries[name].value)
 
 
@@ -302,7 +303,7 @@ def alter(clients: Clients, changes: Changes) -> None:
     resources = [
         ConfigResource(ResourceType.TOPIC, topic, incremental_configs=_operations(settings)) for topic, settings in changes.items()
     ]
-    for future in clients.librdkafka.incremental_alter_configs(resources, request_timeout=clients.timeout).values():
+    for future in clients.librdkafka.incremental_alter_configs(resources, request_timeout=clients.attempt_timeout).values():
         future.result()
 
 

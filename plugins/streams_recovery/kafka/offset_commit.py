@@ -83,7 +83,7 @@ def _read_settled(
 
     def ask() -> list[ClientPartition]:
         requested = ConsumerGroupTopicPartitions(group_id, [ClientPartition(tp.topic, tp.partition) for tp in sorted(set(partitions))])
-        answers = clients.librdkafka.list_consumer_group_offsets([requested], require_stable=True, request_timeout=clients.timeout)
+        answers = clients.librdkafka.list_consumer_group_offsets([requested], require_stable=True, request_timeout=clients.attempt_timeout)
         return list(answers[group_id].result().topic_partitions)
 
     offsets: dict[TopicPartition, int | None] = {}

@@ -36,7 +36,7 @@ def on_group(clients: Clients, group_id: str) -> Answer:
     def ask() -> Answer:
         # kafka-python asks by a version that has no answer for a group that does not exist.
         described = clients.librdkafka.describe_consumer_groups(
-            [group_id], include_authorized_operations=True, request_timeout=clients.timeout
+            [group_id], include_authorized_operations=True, request_timeout=clients.attempt_timeout
         )
         operations = described[group_id].result().authorized_operations
         return None if operations is None else frozenset(operation.name for operation in operations)

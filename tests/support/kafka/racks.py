@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -60,6 +62,16 @@ class Racked:
     def stop(self, node: int) -> None:
         """Stop one as an administrator does: it gives its leaderships away first."""
         self.processes[node - 1].stop("broker")
+
+    @contextmanager
+    def silenced(self, node: int) -> Iterator[None]:
+        """One whose host is gone: its connections stay, and nothing answers on them. The others learn of it when its session has ended."""
+        pid, _ = self.processes[node - 1].recorded()["broker"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def _format(self, logs: Path, node: int) -> None:
         """For the cluster of the first one: the tool would give it an id of its own."""

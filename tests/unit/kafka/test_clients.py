@@ -8,19 +8,21 @@ import logging
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from confluent_kafka import IsolationLevel, KafkaError
 from kafka import errors as pure
 from kafka.net.compat import KafkaNetClient
 
-from streams_recovery.core.errors import BrokerUnavailable, NotFound, TransientError
-from streams_recovery.kafka import errors
-from streams_recovery.kafka.clients import ClientCredentials, Deadline, unhurried_client
-from tests.support.kafka.scripted_clients import Script, ScriptedClients
+from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused, TransientError
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.kafka import errors, logs, permissions
+from streams_recovery.kafka.clients import ClientCredentials, Clients, Deadline, unhurried_client
+from tests.support.kafka.scripted_clients import Script, ScriptedClients, future, refusal
 
 
 def test_a_long_answer_is_read_without_a_word_on_the_screen(caplog: pytest.LogCaptureFixture) -> None:
@@ -234,3 +236,57 @@ def test_no_time_is_no_pause() -> None:
     clock = Clock()
     assert not Deadline(0, clock=clock, sleep=clock.sleep).pause()
     assert clock.slept == []
+
+
+class Silent:
+    """librdkafka's client of a broker that is gone: it gives no answer until the time of the request is over. Notes the seconds it was given."""
+
+    def __init__(self, *, attempts: int) -> None:
+        self._left, self.given = attempts, list[float]()
+
+    def __getattr__(self, verb: str) -> Callable[..., object]:
+        def answer(*asked: Any, **named: Any) -> object:
+            self.given.append(named.get("request_timeout", named.get("timeout")))
+            self._left -= 1
+            error = refusal(KafkaError._TIMED_OUT if self._left > 0 else KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            if verb == "list_topics":
+                raise error
+            return {one: future(error) for one in asked[0]}
+
+        return answer
+
+
+@pytest.mark.fault("F5")
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda clients: permissions.on_group(clients, "g"),
+        lambda clients: logs.list_offsets(clients, [TopicPartition("t", 0)], logs.LATEST, IsolationLevel.READ_UNCOMMITTED),
+        lambda clients: clients.patiently("asking", lambda: logs.read_in_force(clients, ["t"])),
+        lambda clients: clients.patiently("asking", lambda: logs.read_broker_settings(clients, 1)),
+        lambda clients: clients.patiently("asking", lambda: logs.read_topic_setting(clients, "t", "max.message.bytes")),
+        lambda clients: clients.patiently("asking", lambda: list(logs.read_topics(clients, ["t"]))),
+        lambda clients: clients.patiently("asking", lambda: logs.alter(clients, {"t": {"retention.ms": "1"}})),
+    ],
+    ids=["rights", "offsets", "settings", "broker settings", "one setting", "overrides", "changes"],
+)
+def test_no_attempt_waits_for_a_broker_that_is_gone_as_long_as_the_whole_question_may_last(question: Callable[[Clients], object]) -> None:
+    client = Silent(attempts=3)
+    clients = ScriptedClients(librdkafka=client, timeout=60)
+    with pytest.raises(Refused):
+        question(clients)
+    assert len(client.given) >= 3
+    assert max(client.given) <= 60 / 4
+
+
+@pytest.mark.parametrize(("whole", "attempt"), [(60, 15), (12, 5), (3, 3)])
+def test_an_attempt_is_not_shorter_than_a_slow_answer(whole: float, attempt: float) -> None:
+    assert ScriptedClients(timeout=whole).attempt_timeout == attempt
+
+
+@pytest.mark.fault("F5")
+def test_a_broker_that_stays_silent_is_told_with_the_seconds_of_the_whole_question() -> None:
+    clients = ScriptedClients(librdkafka=Silent(attempts=100), timeout=0.2)
+    with pytest.raises(BrokerUnavailable, match=r"no answer from nowhere:1 within 0\.2 s") as caught:
+        permissions.on_group(clients, "g")
+    assert caught.value.facts == {"brokers": "nowhere:1", "timeout_seconds": 0.2, "connected": True}
