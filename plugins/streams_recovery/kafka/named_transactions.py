@@ -15,7 +15,9 @@ from streams_recovery.core.errors import Damaged, PermanentError
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.named_transactions.cut import NEEDED_VERSION, RecordsRemoved, VersionTooLow, look_again, unnamed
 from streams_recovery.core.named_transactions.readings import GroupRecord, NamedBatch, Offsets
+from streams_recovery.core.named_transactions.way import RecentTransactions
 from streams_recovery.core.remedies.transactions import OFFSETS_TOPIC
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
 from streams_recovery.kafka.connection import Connecting
@@ -24,6 +26,8 @@ from streams_recovery.kafka.log_batches import _BEFORE_LENGTH, _CODEC, _CONTROL,
 FEATURE: Final = "transaction.version"
 # Most bytes to read of all logs together: the log of a hanging transaction would be read from where that began.
 MOST_BYTES: Final = 256 << 20
+# So many offsets of the group's partition show what the application did last.
+_RECENT: Final = 5_000
 _TRANSACTIONAL: Final = 0x10
 _OFFSET_OUT_OF_RANGE: Final = 1
 _COMMIT_MARKER: Final = 1
@@ -94,6 +98,16 @@ def group_record(group: str, at: int, batch: NamedBatch, key: bytes | None, valu
     return found._replace(tp=tp, committed=None if value is None else _committed(tp, value))
 
 
+def of_group(group: str, raw: RawBatch) -> Iterator[GroupRecord]:
+    """What a batch of the group's partition has of the group: its records, or a marker, of whichever group that is."""
+    batch = raw.batch
+    if batch.marker is not None:
+        yield GroupRecord(batch.base, batch.producer_id, batch.epoch, transactional=True, marker=batch.marker)
+    elif raw.codec or group.encode() in raw.packed:
+        records = (group_record(group, at, batch, key, value) for at, key, value in raw.records())
+        yield from (record for record in records if record is not None)
+
+
 def _text(data: bytes, at: int) -> tuple[str, int]:
     (size,) = struct.unpack_from(">h", data, at)
     return data[at + 2 : at + 2 + size].decode(), at + 2 + size
@@ -141,19 +155,26 @@ class NamedLogs(ClusterVerbs):
 
     def check_version(self) -> None:
         """Raises ``VersionTooLow`` where producers of this cluster keep their epoch."""
+        version = self.version()
+        if version < NEEDED_VERSION:
+            raise unnamed(VersionTooLow, f"the cluster's {FEATURE} is {version}", version=version)
+
+    def version(self) -> int:
+        """The cluster's finalized ``transaction.version``, 0 without one."""
 
         def ask() -> Mapping[str, Any]:
             found: Mapping[str, Any] = self._clients.pure.describe_features()
             return found
 
-        version = self._clients.patiently("asking for the cluster's features", ask).get(FEATURE, {}).get("finalized", (0, 0))[1]
-        if version < NEEDED_VERSION:
-            raise unnamed(VersionTooLow, f"the cluster's {FEATURE} is {version}", version=version)
+        levels = self._clients.patiently("asking for the cluster's features", ask).get(FEATURE, {}).get("finalized") or (0, 0)
+        return int(levels[1])
 
     def group_partition(self) -> TopicPartition:
         """See ``NamedReader``."""
         if self._group is None:
             (topic,) = self._clients.patiently("describing topics", lambda: self._clients.pure.describe_topics([OFFSETS_TOPIC]))
+            if code := topic["error_code"]:
+                raise errors.by_code(code, f"describing {OFFSETS_TOPIC} failed: {errors.name_of(code)}")
             self._group = TopicPartition(OFFSETS_TOPIC, partition_of(self._logs.application_id, len(topic["partitions"])))
         return self._group
 
@@ -188,18 +209,23 @@ class NamedLogs(ClusterVerbs):
 
     def group_records(self, start: int, end: int) -> tuple[GroupRecord, ...]:
         """See ``NamedReader``."""
-        tp, group, position, found = self.group_partition(), self._logs.application_id, start, list[GroupRecord]()
+        tp, position, found = self.group_partition(), start, list[GroupRecord]()
         for _, raw in self._fetched({tp: (start, end)}):
             batch = raw.batch
             if batch.base > position or batch.records != batch.last - batch.base + 1:
                 raise look_again(f"the cleaner has removed records of {tp} at {position}", RecordsRemoved, tp=tp, offset=position)
             position = batch.last + 1
-            if batch.marker is not None:
-                found.append(GroupRecord(batch.base, batch.producer_id, batch.epoch, transactional=True, marker=batch.marker))
-            elif raw.codec or group.encode() in raw.packed:
-                records = (group_record(group, at, batch, key, value) for at, key, value in raw.records())
-                found += [record for record in records if record is not None]
+            found += of_group(self._logs.application_id, raw)
         return tuple(found)
+
+    def recent(self) -> RecentTransactions:
+        """What the last records of the group's partition show. Reads no more than a fetch or two."""
+        tp = self.group_partition()
+        end = self.high_watermarks([tp])[tp]
+        start = max(self.log_starts([tp])[tp], end - _RECENT)
+        return RecentTransactions.of(
+            record for _, raw in self._fetched({tp: (start, end)}) for record in of_group(self._logs.application_id, raw)
+        )
 
     def _fetched(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[tuple[TopicPartition, RawBatch]]:
         """The batches of each range, in order. Those that begin behind its end are left out."""

@@ -31,6 +31,7 @@ def class_path() -> tuple[Path, ...]:
 CLASSES: Final = {
     "kafka-acls.sh": "AclCommand",
     "kafka-configs.sh": "ConfigCommand",
+    "kafka-features.sh": "FeatureCommand",
     "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
     "kafka-reassign-partitions.sh": "reassign.ReassignPartitionsCommand",
     "kafka-streams-groups.sh": "streams.StreamsGroupCommand",

@@ -48,16 +48,20 @@ def grant(
     """
     if prefixed and not proven:
         return _see_groups(tools, principal)
+    if not prefixed:
+        return Remedy(kind=GRANT_NAMES, text="grant it", commands=(acls(tools, principal, option, names, operations),))
+    command = acls(tools, principal, option, names, operations, "--resource-pattern-type", "prefixed")
+    return Remedy(kind=GRANT_PREFIX, text="grant it", commands=(command,))
+
+
+def acls(tools: KafkaTools, principal: str, option: str, names: Iterable[str], operations: Iterable[str], *more: str) -> str:
+    """The command that gives a user these operations on resources of one kind. One without a name is the cluster."""
     words = ["--add", "--allow-principal", principal]
     for operation in sorted(operations):
         words += ["--operation", operation]
     for name in names:
         words += [f"--{option}", name] if name else [f"--{option}"]
-    if not prefixed:
-        return Remedy(kind=GRANT_NAMES, text="grant it", commands=(tools.command(KafkaTool.ACLS, *words),))
-    return Remedy(
-        kind=GRANT_PREFIX, text="grant it", commands=(tools.command(KafkaTool.ACLS, *words, "--resource-pattern-type", "prefixed"),)
-    )
+    return tools.command(KafkaTool.ACLS, *words, *more)
 
 
 def _see_groups(tools: KafkaTools, principal: str) -> Remedy:
@@ -65,7 +69,7 @@ def _see_groups(tools: KafkaTools, principal: str) -> Remedy:
         kind=SEE_GROUPS,
         text="a prefix is safe where no other application's id begins so, which nobody sees without Describe on the cluster: give that right first, and run "
         "the preflight again for the commands that are safe then",
-        commands=(tools.command(KafkaTool.ACLS, "--add", "--allow-principal", principal, "--operation", "Describe", "--cluster"),),
+        commands=(acls(tools, principal, "cluster", [""], ["Describe"]),),
     )
 
 

@@ -20,6 +20,7 @@ class KafkaTool(enum.StrEnum):
 
     ACLS = "kafka-acls.sh"
     CONFIGS = "kafka-configs.sh"
+    FEATURES = "kafka-features.sh"
     REASSIGN_PARTITIONS = "kafka-reassign-partitions.sh"
     TOPICS = "kafka-topics.sh"
     TRANSACTIONS = "kafka-transactions.sh"

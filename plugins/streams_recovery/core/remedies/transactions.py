@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.remedies.access import acls
 from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
 
 WAIT: Final = RemedyKind(
@@ -26,6 +27,18 @@ ABORT: Final = RemedyKind(
 FIND: Final = RemedyKind(
     id="transaction-find",
     condition="Nobody knows whether it hangs: this connection does not see its transactional id, or nobody has asked for it.",
+)
+RAISE_VERSION: Final = RemedyKind(
+    id="transaction-version",
+    condition="The application works exactly once, and the cluster's finalized transaction.version is below 2, so that its transactions have no names.",
+)
+READ_OFFSETS: Final = RemedyKind(
+    id="transaction-offsets-topic",
+    condition="The application works exactly once on a cluster that gives transactions names, and this user may not read the topic that orders them.",
+)
+RENEW_CLIENT: Final = RemedyKind(
+    id="transaction-client",
+    condition="The cluster gives transactions names, and a transaction of the application was seen that has kept its producer's epoch.",
 )
 COMMITTED: Final = "CompleteCommit"
 # Where transactions commit offsets.
@@ -130,6 +143,29 @@ def end(tools: KafkaTools, *, hanging: Sequence[HangingTransaction], open_ids: C
     return wait(tools, open_ids) if open_ids and not unseen else find(tools, unseen)
 
 
+def name_transactions(tools: KafkaTools) -> Remedy:
+    """A cluster whose producers keep their epochs. Brokers before 4.0 do not know the level, and every client goes on working with it."""
+    return Remedy(
+        kind=RAISE_VERSION,
+        text="raise it to 2, once all brokers are at Kafka 4.0 or newer and the upgrade of the cluster is finalized",
+        commands=(tools.command(KafkaTool.FEATURES, "upgrade", "--feature", "transaction.version=2"),),
+    )
+
+
+def read_offsets_topic(tools: KafkaTools, principal: str) -> Remedy:
+    """A user without the right to read the topic with the offsets of all groups."""
+    return Remedy(
+        kind=READ_OFFSETS,
+        text="grant it, if this user may know the offsets and the members of every group of the cluster",
+        commands=(acls(tools, principal, "topic", [OFFSETS_TOPIC], ["Describe", "Read"]),),
+    )
+
+
+def renew_client() -> Remedy:
+    """An application with a client that ends its transactions as Kafka did before 4.0."""
+    return Remedy(kind=RENEW_CLIENT, text="run the application with Kafka Streams 4.0 or newer")
+
+
 def examples() -> tuple[Remedy, ...]:
     """For the page of remedies, each made as people get theirs."""
     tools = KafkaTools("broker:9092", secured=True)
@@ -138,4 +174,7 @@ def examples() -> tuple[Remedy, ...]:
         wait(tools, ["orders-6f2c0f7e-1b43-4a55-9a8e-0c3f52f0b7d1-1"]),
         *(abort(tools, [HangingTransaction(tp=tp, start_offset=1_042, state=state)]) for state in (COMMITTED, "CompleteAbort")),
         find(tools, [tp.topic]),
+        name_transactions(tools),
+        read_offsets_topic(tools, "User:backup"),
+        renew_client(),
     )

@@ -1,0 +1,41 @@
+"""The context of a word count that works exactly once (``named_counts``), for what is done with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from streams_recovery.cli.context import EnvironmentConnections
+from streams_recovery.config.loader import load_all, load_named
+from streams_recovery.operations.context import RecoveryContext, open_context
+from tests.support.applications.small import RUNNING, STOPPED, says
+
+
+@contextmanager
+def named_recovery(
+    extra: Mapping[str, object], application_id: str, directory: Path, *, running: bool = True, **sections: Mapping[str, object]
+) -> Iterator[RecoveryContext]:
+    """The context of the application with this id, which is said to be ``running``. ``sections`` are laid over its configuration."""
+    config: dict[str, Any] = {
+        "version": 1,
+        "name": "named",
+        "application": {"id": application_id, "guarantee": "exactly_once_v2"},
+        "topics": {"inputs": [f"{application_id}.in"], "outputs": [f"{application_id}.out"]},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "backup": {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeout_seconds": 10}},
+        "runs": {
+            "kind": "command",
+            "command": {"status": says(RUNNING if running else STOPPED), "stop": says(STOPPED), "start": ["true"], "wipe": ["true"]},
+        },
+    }
+    for name, section in sections.items():
+        config[name] = {**config[name], **section}
+    (directory / "named.yaml").write_text(json.dumps(config))
+    kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": dict(extra)})}
+    with open_context(
+        load_named("named", directory, {}), EnvironmentConnections(kafka), applications=lambda: load_all(directory, {}).applications
+    ) as recovery:
+        yield recovery
