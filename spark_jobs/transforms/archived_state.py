@@ -163,7 +163,7 @@ class StateArchiver:
         internal = topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
         outputs = topics.partitions(TopicRole.OUTPUT)
         logs = replace(self.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
-        readings, why = self._exact(logs, topics, before)
+        readings, why = self._exact(logs, topics, before, described)
         parts = logs.partitions(readings, described, inputs=inputs, outputs=outputs)
         unread = {tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION and tp.topic in topics.tails}
         if gone := purged_tails(unread):
@@ -181,7 +181,9 @@ class StateArchiver:
         mine = [part for tp, part in sorted(parts.items()) if tp.topic in topics.archived]
         return FoundCut(cut=cut, logs=self._ends(mine, described, positions), unread=tuple(unread.values()), topics=described)
 
-    def _exact(self, logs: ApplicationLogs, topics: StateTopics, before: Seen) -> tuple[Readings, CutProof]:
+    def _exact(
+        self, logs: ApplicationLogs, topics: StateTopics, before: Seen, described: Mapping[str, TopicDescription]
+    ) -> tuple[Readings, CutProof]:
         changelogs = topics.partitions(TopicRole.CHANGELOG)
         internal = topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
         reasons: tuple[str, ...] = ()
@@ -194,7 +196,7 @@ class StateArchiver:
                 held=False,
                 why_not_held="the application was not held",
                 writers_transactional=readings.exact and _transactional(logs, changelogs, before, readings),
-                past_end=logs.past_end(readings),
+                past_end=logs.past_end(readings, described),
             )
             label, reasons = judge(evidence)
             if label is Consistency.EXACT:

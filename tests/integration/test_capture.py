@@ -20,7 +20,7 @@ from streams_recovery.operations.unfinished import dismiss
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications.savepoint_steps import begun, cut, publish, take
 from tests.support.applications.small import Small, asked, small_application, with_policy
-from tests.support.applications.topic_records import produce
+from tests.support.applications.topic_records import commit_with_epoch, produce
 
 
 @contextmanager
@@ -183,6 +183,11 @@ def test_a_restore_refuses_topics_of_another_version_of_the_application(small: S
 def test_an_offset_behind_the_end_of_its_log_is_never_exact_and_no_restore_goes_on_there_once_the_log_has_grown(small: Small) -> None:
     """As after the log was cut back from 9 to 5 while the application was down: the records that come at 5 to 8 then are not those that it has read."""
     recovery = small.recovery
+    # Of a leader epoch that the log has not come to: it is not the one that was read, however long it is.
+    commit_with_epoch(recovery, small.input, 4, 7)
+    with pytest.raises(NotExact) as caught:
+        cut(recovery)
+    assert caught.value.facts["past_end"] == [str(small.input)]
     recovery.groups.set_offsets(recovery.application_id, {small.input: CommittedOffset(offset=9, metadata="", leader_epoch=None)})
     with pytest.raises(NotExact, match=rf"the committed offset of {small.input} lies behind the end of its log") as caught:
         cut(recovery)
@@ -192,7 +197,7 @@ def test_an_offset_behind_the_end_of_its_log_is_never_exact_and_no_restore_goes_
     assert (manifest.consistency, manifest.proof.past_end) == (Consistency.AHEAD, (small.input,))
     produce(recovery, small.input, 10)
     recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    with pytest.raises(Refused, match=rf"{small.input}: its log ended at the savepoint before the committed offset 9"):
+    with pytest.raises(Refused, match=rf"{small.input}: at the savepoint its log had lost records below the committed offset 9"):
         restore.plan(recovery, asked(recovery, savepoint=manifest.savepoint_id, allow_ahead=True))
     planned = restore.plan(recovery, asked(recovery, savepoint=manifest.savepoint_id, allow_ahead=True, offsets=Earliest(text="earliest")))
     assert {item.tp: item.wanted.offset for item in planned.offsets}[small.input] == 0

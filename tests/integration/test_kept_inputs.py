@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedded.processes import Processes
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import NotExact, Refused
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.restore.plan_text import markdown
@@ -17,7 +17,7 @@ from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.operations import restore
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, configured, lose_state, reopened, small_application
-from tests.support.applications.topic_records import commit, produce, without_the_last_batch
+from tests.support.applications.topic_records import commit, commit_with_epoch, produce, without_the_last_batch
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
@@ -88,3 +88,23 @@ def test_an_input_that_only_looks_like_its_archive_is_not_cut_in_place(tmp_path:
             assert [problem.startswith(f"{small.input} ") and "end at 9," in problem for problem in caught.value.facts["problems"]] == [
                 True
             ]
+
+
+@pytest.mark.fault("F36")
+@pytest.mark.deep
+def test_an_offset_whose_log_lost_its_end_and_grew_past_it_again_before_the_savepoint_is_never_exact(
+    tmp_path: Path, own_broker: Callable[[], str]
+) -> None:
+    with small_application(own_broker(), tmp_path, tidy=False) as small:
+        for _ in range(3):
+            produce(small.recovery, small.input, 2)  # a batch each
+        described = small.recovery.cluster.describe_topics([small.input.topic])[small.input.topic]
+        commit_with_epoch(small.recovery, small.input, 11, described.leader_epochs[0])
+        lose_the_end(small, tmp_path, own_broker)
+        with reopened(small) as later:
+            produce(later.recovery, later.input, 20)
+            with pytest.raises(NotExact) as caught:
+                publish(later)
+            assert caught.value.facts["past_end"] == [str(small.input)]
+            commit(later.recovery, {later.input: 11})
+            publish(later)  # without an epoch nothing shows it

@@ -76,9 +76,19 @@ class ApplicationLogs:
                 blocking = self._owners(list(stuck()))
         raise self._undecided(stuck(), blocking)
 
-    def past_end(self, readings: Readings) -> tuple[TopicPartition, ...]:
-        """The partitions that end now before the offset that was committed by then."""
-        return past_end(readings.committed_before, self.high_watermarks(tuple(readings.committed_before)))
+    def past_end(self, readings: Readings, topics: Mapping[str, TopicDescription]) -> tuple[TopicPartition, ...]:
+        """The partitions that ended before the offset that was committed by then, now or when they lost their end: see ``core.savepoint.cut``."""
+        committed = readings.committed_before
+        epochs = {tp: topics[tp.topic].leader_epochs[tp.partition] for tp in committed}
+        # What was committed at the present epoch was written since the last election.
+        earlier = {
+            tp: known.leader_epoch
+            for tp, known in committed.items()
+            if known is not None and known.leader_epoch is not None and known.leader_epoch != epochs[tp]
+        }
+        return past_end(
+            committed, self.high_watermarks(tuple(committed)), epochs=epochs, epoch_ends=self.cluster.epoch_ends(earlier) if earlier else {}
+        )
 
     def all_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> bool:
         """True when these logs have records, and all of their producers wrote in transactions."""

@@ -80,6 +80,15 @@ def commit(recovery: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> 
     )
 
 
+def commit_with_epoch(recovery: RecoveryContext, tp: TopicPartition, offset: int, epoch: int | None) -> None:
+    """An offset as consumers commit it, with the leader epoch of the records that they have read."""
+    consumer = Consumer({**recovery.connection.client_config(), "group.id": recovery.application_id})
+    consumer.commit(
+        offsets=[ClientPartition(tp.topic, tp.partition, offset, leader_epoch=-1 if epoch is None else epoch)], asynchronous=False
+    )
+    consumer.close()
+
+
 def delete_below(recovery: RecoveryContext, tp: TopicPartition, offset: int) -> None:
     """What retention does."""
     admin = AdminClient({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})

@@ -133,7 +133,7 @@ class TopicImage(TopicAtCut):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutProof:
     """The proof of the label. ``reasons`` name what stood against ``exact``; empty when the label is exact. ``assumptions`` are what an exact label takes for
-    granted, because nothing that could be asked tells. ``past_end`` are partitions whose committed offset lay behind the end of their log.
+    granted, because nothing that could be asked tells. ``past_end`` are partitions whose committed offset lay behind what their log had left of it.
     """
 
     mode: QuiesceMode

@@ -216,7 +216,7 @@ class KeptInput:
     def truncated_below(self, offset: int) -> str | None:
         """The reason its records below ``offset``, which the state has, are different now. None if they are the same."""
         if self.past_end:
-            return f"its log ended at the savepoint before the committed offset {self.read}"
+            return f"at the savepoint its log had lost records below the committed offset {self.read}"
         return truncation(seen=self.image.leader_epoch, upto=offset, now=self.leader_epoch, epoch_end=self.epoch_end)
 
 

@@ -42,12 +42,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition, truncation
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, PartitionCut
 from streams_recovery.core.words import first_names, moment
 
 Offsets = Mapping[TopicPartition, int]
 Committed = Mapping[TopicPartition, CommittedOffset | None]
+_NO_EPOCHS: Final[Mapping[TopicPartition, int | None]] = {}
 
 MOST_COMMIT_INTERVAL_MS: Final = 3_600_000
 # A record that an application was stopped is believed for a day, where nothing else says who stopped it.
@@ -133,7 +134,7 @@ class CutEvidence:
     """The evidence of one attempt at a cut. ``held`` is True if the application was proven idle for the whole attempt. In mode ``stop``: it closed
     cleanly. In mode ``pause``: the same members were paused before and after, for longer than a commit interval. ``why_not_held`` explains False.
     ``writers_transactional`` does not matter if the readings already contradict an exact cut. ``not_transactional`` are changelogs that show that the program
-    works at least once, whatever its configuration says. ``past_end`` are partitions whose committed offset lies behind the end of their log.
+    works at least once, whatever its configuration says. ``past_end`` are partitions whose committed offset lies behind what their log has left of it.
     """
 
     mode: QuiesceMode
@@ -146,11 +147,25 @@ class CutEvidence:
     past_end: tuple[TopicPartition, ...] = ()
 
 
-def past_end(committed: Committed, ends: Offsets) -> tuple[TopicPartition, ...]:
+def past_end(
+    committed: Committed,
+    ends: Offsets,
+    *,
+    epochs: Mapping[TopicPartition, int | None] = _NO_EPOCHS,
+    epoch_ends: Mapping[TopicPartition, int | None] = _NO_EPOCHS,
+) -> tuple[TopicPartition, ...]:
     """The partitions whose committed offset lies behind the end that was read after it, as when the log was cut back while the application did not read on. The
     state has records that the log lost, and the offset would skip what comes in their place.
+
+    Where a log has grown again, only leader epochs tell: ``epochs`` are the present ones of the logs, and ``epoch_ends`` where the records end of those up to
+    the epoch of the committed offset. An offset that was committed without an epoch shows nothing then.
     """
-    return tuple(sorted(tp for tp, known in committed.items() if known is not None and tp in ends and known.offset > ends[tp]))
+
+    def lost(tp: TopicPartition, known: CommittedOffset) -> bool:
+        why = truncation(seen=known.leader_epoch, upto=known.offset, now=epochs.get(tp), epoch_end=epoch_ends.get(tp))
+        return why is not None or (tp in ends and known.offset > ends[tp])
+
+    return tuple(sorted(tp for tp, known in committed.items() if known is not None and lost(tp, known)))
 
 
 def judge(evidence: CutEvidence) -> tuple[Consistency, tuple[str, ...]]:
@@ -163,8 +178,8 @@ def judge(evidence: CutEvidence) -> tuple[Consistency, tuple[str, ...]]:
         reasons.append("committed offsets moved between the two reads")
     if evidence.past_end:
         reasons.append(
-            f"the committed offset of {first_names(evidence.past_end)} lies behind the end of its log, which lost records that the state has, and gets others "
-            "in their place"
+            f"the committed offset of {first_names(evidence.past_end)} lies behind the end of its log, or of what the log has left of the leader epoch "
+            "that was committed with it: records that the state has are lost, and others come in their place"
         )
     if readings.open_across:
         reasons.append(f"a transaction was open at the end of {first_names(readings.open_across)}")

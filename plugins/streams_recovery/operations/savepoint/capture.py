@@ -263,7 +263,7 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
         why_not_held=why_not_held,
         writers_transactional=transactional,
         not_transactional=logs.not_transactional(changelogs, readings.ends) if asks and not transactional else (),
-        past_end=logs.past_end(readings),
+        past_end=logs.past_end(readings, found.topics),
     )
     held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
     consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)

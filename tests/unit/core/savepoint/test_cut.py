@@ -265,3 +265,18 @@ def test_an_offset_behind_the_end_of_its_log_is_not_exact_however_still_all_is(e
     assert found.past_end == behind
     assert "the committed offset of in-0 lies behind the end of its log" in found.reasons[0]
     assert proof(evidence, held_seconds=0.0, attempts=1)[1].past_end == ()
+
+
+@pytest.mark.fault("F36")
+@given(lost=st.integers(0, 9), grown=st.integers(0, 20), known=st.booleans(), read=st.integers(0, 10))
+def test_an_offset_of_records_that_were_replaced_is_seen_wherever_its_epoch_was_committed(
+    lost: int, grown: int, known: bool, read: int
+) -> None:
+    """A log of 10 records of leader epoch 3, which loses some with an election and gets others."""
+    left, now = 10 - lost, 4 if lost else 3
+    there: Committed = {T0: CommittedOffset(offset=read, metadata="", leader_epoch=3 if known else None)}
+    found = past_end(there, {T0: left + grown}, epochs={T0: now}, epoch_ends={T0: left} if lost else {})
+    told = read > left if known else read > left + grown
+    assert found == ((T0,) if told else ())
+    assert past_end(there, {T0: 99}, epochs={T0: 2}, epoch_ends={T0: None}) == ((T0,) if known else ()), "the log is another one"
+    assert past_end(there, {T0: 99}, epochs={T0: 5}, epoch_ends={T0: None}) == (), "the broker cannot tell"
