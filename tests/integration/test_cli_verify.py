@@ -93,6 +93,7 @@ CASES: dict[str, tuple[str, Callable[[Path], None] | None, list[str], int, list[
     "good, one": ("good", None, [SECOND], 0, []),
     "compacted": ("compacted", None, [], 0, []),
     "merged": ("merged", None, [], 0, []),
+    "named": ("named", None, [], 0, []),
     "a whole one beside a damaged one": ("torn-manifest", None, [FIRST], 0, []),
     "missing segment": ("missing-segment", None, [], 26, ["missing-file"]),
     "truncated segment": ("truncated-segment", None, [], 25, ["altered-file"]),

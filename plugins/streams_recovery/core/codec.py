@@ -2,8 +2,8 @@
 
 Unknown keys, missing keys and values of the wrong type raise ``Damaged``, so that a manifest is never used in part. So does everything that this
 software never writes: numbers of more than 64 bits, text that is not UTF-8, and JSON that is too expensive to parse. Keys of mappings are strings, or are
-stored as strings. Enums are stored by value, tuples as lists. A dataclass that is a member of a union has a ``KIND``, which is stored with it. Do not use
-this for secrets: everything encoded can be read by people.
+stored as strings. A field with the metadata ``LEFT_OUT`` is stored only where it is not None. Enums are stored by value, tuples as lists. A dataclass that is
+a member of a union has a ``KIND``, which is stored with it. Do not use this for secrets: everything encoded can be read by people.
 
 A parser of JSON creates an object for every two or three characters. So a few well-compressed kilobytes can become gigabytes in memory, and deep nesting
 overflows the interpreter's stack. The text is measured first, in pieces, without extra memory.
@@ -30,6 +30,8 @@ from streams_recovery.core.errors import Damaged, PermanentError
 
 T = TypeVar("T")
 KIND: Final = "kind"
+# Metadata of a field of a dataclass that is None in all that was written before there was such a field.
+LEFT_OUT: Final = {"left out": True}
 # The name of an object, or a value in another one: by its field or key, or by its number in a list.
 Place = str | tuple["Place", str | int]
 Reader = Callable[[Any, Place], Any]
@@ -82,7 +84,8 @@ def encode(value: Any) -> Any:
     if of in _SCALARS:
         return value
     if (names := _names(of)) is not None:
-        fields = {name: encode(getattr(value, name)) for name in names}
+        gone = [name for name in _may_be_left_out(of) if getattr(value, name) is None]
+        fields = {name: encode(getattr(value, name)) for name in names if name not in gone}
         return fields if (kind := _kind_of(of)) is None else {KIND: kind, **fields}
     if isinstance(value, enum.Enum):
         return value.value
@@ -99,6 +102,11 @@ def encode(value: Any) -> Any:
 def _names(kind: type) -> tuple[str, ...] | None:
     """The fields of a dataclass. A manifest has a million values of a few: they are looked up once."""
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
+
+
+@cache
+def _may_be_left_out(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(cast("Any", kind)) if field.metadata == LEFT_OUT)
 
 
 def fields_of(kind: type[T], value: T) -> dict[str, Any]:
@@ -281,10 +289,11 @@ def _dataclass(kind: Any) -> Reader:
                 _wrong(f"an object whose {KIND} is {name}", plain, place)
             plain = {key: value for key, value in plain.items() if key != KIND}
         readers = _fields(kind)
-        if plain.keys() != readers.keys():
-            unknown, missing = sorted(plain.keys() - readers.keys()), sorted(readers.keys() - plain.keys())
+        stored = readers.keys() - {field for field in _may_be_left_out(kind) if plain.get(field) is None}
+        if plain.keys() != stored:
+            unknown, missing = sorted(plain.keys() - stored), sorted(stored - plain.keys())
             _wrong(f"the keys of {kind.__name__}", {"unknown": unknown, "missing": missing}, place)
-        fields = {field: read(plain[field], (place, named)) for field, (named, read) in readers.items()}
+        fields = {field: read(plain[field], (place, named)) for field, (named, read) in readers.items() if field in stored}
         return _made(lambda: kind(**fields), place)
 
     return read

@@ -26,6 +26,8 @@ FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
 COMPACTED = "20261121T010000Z-0000000003"
 # What it became when its small files were merged.
 MERGED = "20261121T010000Z-0000000004"
+# Taken an hour after the second by the names of transactions.
+NAMED = "20261121T020000Z-0000000005"
 # What ``third`` publishes.
 THIRD = "20261121T020000Z-0000000003"
 # When the first was captured, and the second.

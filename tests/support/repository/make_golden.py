@@ -1,5 +1,5 @@
-"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a compacted savepoint, one with a merged one, and one with each kind of
-damage.
+"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a compacted savepoint, one with a merged one, one with a savepoint by
+the names of transactions, and one with each kind of damage.
 
 Run it only when the format changes (``python -m tests.support.repository.make_golden``), and read the difference: what is here was written by another
 release as far as the tests are concerned.
@@ -31,11 +31,14 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
+from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut, NamedProof
+from streams_recovery.core.named_transactions.readings import Name
 from streams_recovery.core.repository import range_table
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof, MergedFrom, MergeProof
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import (
     FORMAT_VERSION,
+    NAMES_VERSION,
     CopiedRange,
     CutProof,
     Gap,
@@ -52,7 +55,7 @@ from streams_recovery.storage.objects import packed
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.project import GOLDEN
-from tests.support.repository.golden import COMPACTED, FIRST, MERGED, SECOND, T0
+from tests.support.repository.golden import COMPACTED, FIRST, MERGED, NAMED, SECOND, T0
 
 APPLICATION = "golden"
 IN_FORCE = {
@@ -243,6 +246,30 @@ def merged(root: Path) -> None:
     publish(root, replace(source, savepoint_id=MERGED, parent_id=SECOND, topics=(fewer, unread, inputs), provenance=provenance))
 
 
+def named(root: Path) -> None:
+    """The good one, and a third savepoint an hour later, which was read while the application worked: of the unread records two are left out by name."""
+    source = good(root)
+    changelog, unread, inputs = source.topics
+    tail = segment(root, TopicPartition(REPARTITION, 0), 18, 25, [18, 20, 24])
+    out = Excluded(producer_id=7, epoch=12, first=22, last=23, records=2, aborted=False)
+    gone = Excluded(producer_id=8, epoch=3, first=51, last=52, records=2, aborted=True)
+    names = NamedProof(
+        group=TopicPartition("__consumer_offsets", 11),
+        group_end=5_000,
+        last=(Name(7, 11), Name(8, 4)),
+        taken_back=(Name(7, 12),),
+        logs={
+            TopicPartition(CHANGELOG, 0): NamedLogCut(start=50, end=55, records=1, excluded=(gone,)),
+            TopicPartition(CHANGELOG, 1): NamedLogCut(start=9, end=9, records=0, excluded=()),
+            TopicPartition(REPARTITION, 0): NamedLogCut(start=20, end=25, records=2, excluded=(out,)),
+        },
+    )
+    topics = (changelog, replace(unread, partitions=(image(0, 25, (tail,), commit=18),)), inputs)
+    made = manifest(NAMED, 2, SECOND, topics)
+    proof = replace(made.proof, mode=QuiesceMode.LIVE, committed_unchanged=False, still_between_reads=False, held_seconds=0.0, names=names)
+    publish(root, replace(made, format_version=NAMES_VERSION, proof=proof))
+
+
 def newest_file(root: Path) -> Path:
     """The segment that only the second savepoint needs."""
     return next((root / APPLICATION / "segments" / CHANGELOG / "0").glob("*40-*.parquet"))
@@ -312,7 +339,7 @@ def _alter_table(root: Path) -> None:
 
 
 def _future(plain: dict[str, Any]) -> None:
-    plain["format_version"] = FORMAT_VERSION + 1
+    plain["format_version"] = NAMES_VERSION + 1
 
 
 def _flip(root: Path) -> None:
@@ -348,11 +375,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 def main() -> None:
     """Make all of them anew."""
-    for name in ("good", "compacted", "merged", *DAMAGES):
+    for name in ("good", "compacted", "merged", "named", *DAMAGES):
         shutil.rmtree(GOLDEN / name, ignore_errors=True)
     good(GOLDEN / "good")
     compacted(GOLDEN / "compacted")
     merged(GOLDEN / "merged")
+    named(GOLDEN / "named")
     for name, damage in DAMAGES.items():
         shutil.copytree(GOLDEN / "good", GOLDEN / name)
         damage(GOLDEN / name)

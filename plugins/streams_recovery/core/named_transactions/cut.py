@@ -19,11 +19,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.named_transactions.readings import GroupRecord, LogTail, Name, NamedReadings
+from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut, NamedProof
+from streams_recovery.core.named_transactions.readings import GroupRecord, LogTail, Name, NamedBatch, NamedReadings
 
 NEEDED_VERSION: Final = 2
 # From this epoch on the next one may be of another producer id.
@@ -86,24 +87,6 @@ def unnamed(kind: type[Unnamed], what: str, **facts: object) -> Unnamed:
     return kind(f"{what}: {kind.because}", next_step="take the savepoint with backup.consistency.mode pause or stop", **facts)
 
 
-class Excluded(NamedTuple):
-    """Offsets ``first`` to ``last`` of a log, of a transaction that is not in the cut."""
-
-    producer_id: int
-    epoch: int
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedLogCut:
-    """The cut in one log: what is committed below ``start``, and from there to ``end`` all records but the ``excluded``."""
-
-    start: int
-    end: int
-    excluded: tuple[Excluded, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedCut:
     """The cut. ``last`` has, for each producer that was seen, the last epoch in T; of a producer that was not seen all is in T. ``group_end`` is where the
@@ -115,6 +98,11 @@ class NamedCut:
     committed: dict[TopicPartition, CommittedOffset]
     logs: dict[TopicPartition, NamedLogCut]
     taken_back: tuple[Name, ...]
+
+    def proof(self, group: TopicPartition) -> NamedProof:
+        """The cut as its savepoint has it. ``group`` is the group's partition."""
+        last = tuple(Name(producer_id, epoch) for producer_id, epoch in sorted(self.last.items()))
+        return NamedProof(group=group, group_end=self.group_end, last=last, taken_back=self.taken_back, logs=self.logs)
 
 
 @dataclass(slots=True)
@@ -179,12 +167,12 @@ class _NamedDecision:
         self.check_left_out()
         self.check_doubts()
         committed = self.offsets()
-        logs = {tp: self.log_cut(tail, committed[tp].offset if tp in committed else 0) for tp, tail in self.readings.logs.items()}
+        logs = {tp: self.log_cut(tp, tail, committed[tp].offset if tp in committed else 0) for tp, tail in self.readings.logs.items()}
         for tp in logs:
             self.check_whole(tp, committed)
         last: dict[int, int] = {}
-        for producer_id, epoch in self.names():
-            last[producer_id] = max(last.get(producer_id, epoch), epoch)
+        for name in self.names():
+            last[name.producer_id] = max(last.get(name.producer_id, name.epoch), name.epoch)
         last |= {producer_id: limit - 1 for producer_id, limit in self.limits.items()}
         return NamedCut(
             last=last,
@@ -305,22 +293,34 @@ class _NamedDecision:
             raise look_again("what was committed before is not known", partitions=sorted(map(str, unknown - found.keys())))
         return {**self.readings.known, **{tp: offset for tp, (_, offset) in found.items()}}
 
-    def log_cut(self, tail: LogTail, read: int) -> NamedLogCut:
-        """The cut in a log of which the offsets below ``read`` are read: the first of them may be deleted."""
-        ours = [batch for batch in tail.batches if batch.marker is None and batch.last >= tail.start]
+    def log_cut(self, tp: TopicPartition, tail: LogTail, read: int) -> NamedLogCut:
+        """The cut in a log of which the offsets below ``read`` are read: the first of them may be deleted. Nothing below them is left out."""
+        start = max(tail.start, read)
+        ours = [batch for batch in tail.batches if batch.marker is None and batch.last >= start]
 
-        def counts(name: Name, base: int, transactional: bool) -> bool:
-            return (name in self.decided and self.inside(name)) if transactional else base < tail.after
+        def counts(name: Name, batch: NamedBatch) -> bool:
+            return (name in self.decided and self.inside(name)) if batch.transactional else batch.base < tail.after
 
-        kept = [(counts(name := Name(batch.producer_id, batch.epoch), batch.base, batch.transactional), name, batch) for batch in ours]
-        end = max((batch.last + 1 for keep, _, batch in kept if keep), default=0)
-        end = max(tail.start, read, end)
-        excluded = []
-        for (keep, name), group in itertools.groupby(kept, key=lambda one: one[:2]):
+        kept = [(counts(name := Name(batch.producer_id, batch.epoch), batch), name, batch) for batch in ours]
+        end = max((batch.last + 1 for keep, _, batch in kept if keep), default=start)
+        records, excluded = 0, []
+        below = (one for one in kept if one[2].base < end and start < end)
+        for (keep, name), group in itertools.groupby(below, key=lambda one: one[:2]):
             run = [batch for _, _, batch in group]
-            if not keep and run[0].base < end:
-                excluded.append(Excluded(name.producer_id, name.epoch, run[0].base, run[-1].last))
-        return NamedLogCut(start=tail.start, end=end, excluded=tuple(excluded))
+            count = sum(_records(tp, batch, start) for batch in run)
+            records += count if keep else 0
+            if not keep:
+                excluded.append(
+                    Excluded(
+                        producer_id=name.producer_id,
+                        epoch=name.epoch,
+                        first=max(start, run[0].base),
+                        last=run[-1].last,
+                        records=count,
+                        aborted=run[0].transactional and name not in self.decided,
+                    )
+                )
+        return NamedLogCut(start=start, end=end, records=records, excluded=tuple(excluded))
 
     def check_whole(self, tp: TopicPartition, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
         tail = self.readings.logs[tp]
@@ -328,8 +328,18 @@ class _NamedDecision:
             hole = first_hole(tail)
             if hole is not None:
                 raise look_again(f"{tp} lacks a record at or behind offset {hole}", RecordsRemoved, tp=tp, offset=hole)
-        elif tail.first > (committed[tp].offset if tp in committed else tail.start):
-            raise look_again(f"unread records of {tp} were deleted meanwhile", tp=tp)
+        elif tail.first > min(tail.start, committed[tp].offset if tp in committed else tail.start):
+            # What was read and deleted since the beginning of the look has no name: it may not be in the cut.
+            raise look_again(f"records of {tp} were deleted meanwhile", tp=tp)
+
+
+def _records(tp: TopicPartition, batch: NamedBatch, start: int) -> int:
+    """The number of records of a batch from ``start`` on."""
+    if batch.base >= start:
+        return batch.records
+    if batch.records != batch.last - batch.base + 1:
+        raise look_again(f"{tp} lacks records between offsets {batch.base} and {batch.last}", RecordsRemoved, tp=tp, offset=batch.base)
+    return batch.last + 1 - start
 
 
 def first_hole(tail: LogTail) -> int | None:

@@ -51,7 +51,8 @@ from streams_recovery.core.waiting import poll
 Offsets = Mapping[TopicPartition, int]
 
 
-class Name(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Name:
     """The name of a transaction: its producer, and the epoch of its records."""
 
     producer_id: int

@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 8, as docs/format.md lays it down.
+"""The manifest of a savepoint: format versions 8 and 9, as docs/format.md lays them down. Version 9 is that of a cut by the names of transactions.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
 them asks for them.
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import (
     ClaimedTopic,
@@ -23,16 +24,28 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
+from streams_recovery.core.named_transactions.proof import NamedProof
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
 from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 from streams_recovery.core.topic_settings import InForce
 
 __all__ = [
-    "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionCut", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
+    "FORMAT_VERSION",
+    "NAMES_VERSION",
+    "CopiedRange",
+    "CutProof",
+    "Gap",
+    "Manifest",
+    "PartitionCut",
+    "PartitionImage",
+    "Provenance",
+    "SegmentFile",
+    "TopicImage",
 ]  # fmt: skip
 
 FORMAT_VERSION: Final = 8
+NAMES_VERSION: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +147,7 @@ class TopicImage(TopicAtCut):
 class CutProof:
     """The proof of the label. ``reasons`` name what stood against ``exact``; empty when the label is exact. ``assumptions`` are what an exact label takes for
     granted, because nothing that could be asked tells. ``past_end`` are partitions whose committed offset lay behind what their log had left of it.
+    ``names`` is the proof of a cut by the names of transactions: then nothing stood still, and nothing had to.
     """
 
     mode: QuiesceMode
@@ -145,6 +159,12 @@ class CutProof:
     reasons: tuple[str, ...]
     assumptions: tuple[str, ...] = ()
     past_end: tuple[TopicPartition, ...] = ()
+    names: NamedProof | None = field(default=None, metadata=codec.LEFT_OUT)
+
+    @property
+    def format_version(self) -> Literal[8, 9]:
+        """The format of a manifest with this proof."""
+        return FORMAT_VERSION if self.names is None else NAMES_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +209,7 @@ class Manifest(CutFacts):
     ``previous_sha256`` and ``encryption_key_id`` are reserved.
     """
 
-    format_version: Literal[8]
+    format_version: Literal[8, 9]
     savepoint_id: str
     application_id: str
     guarantee: Guarantee

@@ -24,7 +24,7 @@ from streams_recovery.core.repository.checked import (
     check_tables,
 )
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
-from streams_recovery.core.repository.manifest import FORMAT_VERSION, Manifest, PartitionImage, TopicImage, partition_images
+from streams_recovery.core.repository.manifest import FORMAT_VERSION, NAMES_VERSION, Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.repository.ranges import COMPACTED, NOTHING, ArchiveFacts, RangeColumns
 from streams_recovery.core.words import LAST_MOMENT
 
@@ -35,10 +35,10 @@ def read(data: bytes, *, where: str) -> Manifest:
     """
     plain = codec.loads(dict[str, object], data, where=where)
     version = plain.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
+    if type(version) is not int or version not in (FORMAT_VERSION, NAMES_VERSION):
         shown = f"{version!r:.80}"
         raise Damaged(
-            f"{where} has format version {shown}, this software reads {FORMAT_VERSION}",
+            f"{where} has format version {shown}, this software reads {FORMAT_VERSION} and {NAMES_VERSION}",
             next_step="use the release of this software that wrote the savepoint",
             where=where,
             version=version if isinstance(version, int) else shown,
@@ -57,6 +57,7 @@ def read(data: bytes, *, where: str) -> Manifest:
         for partition in topic.partitions:
             _check_tiling(topic, partition, partition.ranges.facts, (), where)
     _check_proof(manifest, where)
+    _check_names(manifest, where)
     return replace(manifest, topics=tuple(_within_tables(topic) for topic in manifest.topics))
 
 
@@ -139,6 +140,18 @@ def _check_proof(manifest: Manifest, where: str) -> None:
     wrong = [tp for tp, proof in found.items() if tp not in images or images[tp].rows != proof.rows_after]
     if wrong or not source.proven or len(found) != len(source.proofs):
         raise _unproven(source, f": see {wrong[0]}" if wrong else "", where)
+
+
+def _check_names(manifest: Manifest, where: str) -> None:
+    """Raise ``Damaged`` for a cut by the names of transactions in another format than its own, or that does not fit the savepoint."""
+    if manifest.format_version != manifest.proof.format_version:
+        raise Damaged(
+            f"{where} has format version {manifest.format_version}, and its proof is of version {manifest.proof.format_version}",
+            next_step="do not use this savepoint; verify the repository and choose another one",
+            where=where,
+        )
+    if manifest.proof.names is not None:
+        manifest.proof.names.check({tp: image.end for tp, image in partition_images(manifest.topics).items()}, where)
 
 
 def _check_merges(source: MergedFrom | None, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:

@@ -16,7 +16,6 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.cleaning import compacted
 from streams_recovery.core.repository.manifest import (
-    FORMAT_VERSION,
     CopiedRange,
     CutFacts,
     Gap,
@@ -191,7 +190,7 @@ def assemble(
         cut = replace(draft, consistency=Consistency.DAMAGED, proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)))
     return Manifest(
         **codec.fields_of(CutFacts, cut),
-        format_version=FORMAT_VERSION,
+        format_version=cut.proof.format_version,
         savepoint_id=ticket.savepoint_id,
         application_id=ticket.application_id,
         guarantee=guarantee,

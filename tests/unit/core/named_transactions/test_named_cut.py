@@ -11,16 +11,15 @@ from streams_recovery.core.errors import OffsetsUnstable
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.named_transactions.cut import (
     EpochsStay,
-    Excluded,
     GroupElsewhere,
     LookAgain,
     NamedCut,
-    NamedLogCut,
     OffsetsByHand,
     OutsideTransactions,
     RecordsRemoved,
     cut_at_names,
 )
+from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut
 from streams_recovery.core.named_transactions.readings import GroupRecord, LogTail, Name, NamedBatch, NamedReadings
 
 IN, OTHER = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -74,6 +73,10 @@ def log(*events: tuple[object, ...], before: int | None = None, after: int | Non
     )
 
 
+def left_out(producer: int, epoch: int, first: int, last: int, *, aborted: bool = False) -> Excluded:
+    return Excluded(producer_id=producer, epoch=epoch, first=first, last=last, records=last - first + 1, aborted=aborted)
+
+
 def look(events: tuple[GroupRecord, ...], end: int | None = None, settled: int = 0, **logs: LogTail) -> NamedReadings:
     names = {"state": STATE, "between": BETWEEN, "out": OUT}
     return NamedReadings(
@@ -97,8 +100,8 @@ def test_a_cut_has_the_transactions_below_the_end_and_leaves_others_out_by_name(
     found = cut(readings)
     assert found.last == {1: 5, 2: -1}
     assert found.committed == {IN: known(10, "1/5"), OTHER: known(1)}
-    assert found.logs[STATE] == NamedLogCut(start=0, end=1, excluded=())
-    assert found.logs[BETWEEN] == NamedLogCut(start=0, end=5, excluded=(Excluded(2, 0, 1, 1), Excluded(2, 0, 3, 3)))
+    assert found.logs[STATE] == NamedLogCut(start=0, end=1, records=1, excluded=())
+    assert found.logs[BETWEEN] == NamedLogCut(start=0, end=5, records=3, excluded=(left_out(2, 0, 1, 1), left_out(2, 0, 3, 3)))
     assert found.taken_back == ()
     assert cut(replace(readings, end=4)).last == {1: 5, 2: 0}
     assert cut(replace(readings, end=4)).group_end == 4
@@ -116,7 +119,7 @@ def test_what_was_committed_meanwhile_must_have_been_seen() -> None:
 def test_an_aborted_transaction_is_left_out_and_holds_nothing_back() -> None:
     events = group(sent(1, 5, 10), abort(1, 5), sent(1, 6, 10), commit(1, 6))
     found = cut(look(events, state=log((1, 5), abort(1, 5), (1, 6), commit(1, 6))))
-    assert found.logs[STATE] == NamedLogCut(start=0, end=3, excluded=(Excluded(1, 5, 0, 0),))
+    assert found.logs[STATE] == NamedLogCut(start=0, end=3, records=1, excluded=(left_out(1, 5, 0, 0, aborted=True),))
     assert (found.last, found.committed[IN].offset) == ({1: 6}, 10)
 
 
@@ -223,21 +226,33 @@ def test_a_transaction_that_is_left_out_began_after_the_look() -> None:
         cut(look(events, 1, settled=1, state=log((1, 5), commit(1, 5))))
 
 
-def test_unread_records_that_were_deleted_are_looked_for_again() -> None:
-    events = group(sent(2, 0, 3, BETWEEN), commit(2, 0), sent(2, 1, 5, BETWEEN), commit(2, 1))
-    between = log((1, 0), commit(1, 0), (1, 1), commit(1, 1), (1, 2), commit(1, 2), first=5)
+@pytest.mark.parametrize("read", [3, 4, 5, 6])
+def test_records_that_were_deleted_since_the_look_began_are_looked_for_again(read: int) -> None:
+    """Those that were read too: the transaction that wrote them may not be in the cut."""
+    events = group(sent(2, 0, read, BETWEEN), commit(2, 0))
+    between = log((1, 1), commit(1, 1), start=4, first=5)
     with pytest.raises(LookAgain, match="deleted"):
-        cut(look(events, 2, between=between))
-    assert cut(look(events, 4, between=between)).logs[BETWEEN].end == 5
-    assert cut(look(events, 2, between=replace(between, first=3))).committed[BETWEEN].offset == 3
+        cut(look(events, between=replace(between, batches=between.batches[1:])))
+    if read < 4:
+        with pytest.raises(LookAgain, match="deleted"):
+            cut(look(events, between=replace(between, first=4)))
+    else:
+        assert cut(look(events, between=replace(between, first=4))).committed[BETWEEN].offset == read
     with pytest.raises(LookAgain, match="deleted"):
         cut(look((), 0, between=between))
 
 
 def test_a_log_is_not_behind_what_was_read_of_it() -> None:
-    """The last record that was read is deleted: the cut goes on behind it."""
+    """What was read is no part of the cut in it, and where the last record that was read is none of a batch the count begins inside it."""
     events = group(sent(2, 0, 7, BETWEEN), commit(2, 0))
-    assert cut(look(events, between=log(start=4, first=7))).logs[BETWEEN] == NamedLogCut(start=4, end=7, excluded=())
+    assert cut(look(events, between=log(start=4))).logs[BETWEEN] == NamedLogCut(start=7, end=7, records=0, excluded=())
+    after = log((1, 1), commit(1, 1), start=9)
+    whole = after.batches[0]._replace(base=4, records=6)
+    between = replace(after, start=4, batches=(whole, after.batches[1]))
+    assert cut(look(events, between=between)).logs[BETWEEN] == NamedLogCut(start=7, end=10, records=3, excluded=())
+    thinned = replace(between, batches=(whole._replace(records=5), after.batches[1]))
+    with pytest.raises(RecordsRemoved, match="lacks records"):
+        cut(look(events, between=thinned))
 
 
 def test_a_hole_in_a_changelog_or_an_output_is_looked_at_again() -> None:

@@ -1,0 +1,79 @@
+"""The cut by names as a savepoint has it: T, and what was left out of each log. With it the cut can be proven again while the logs are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.named_transactions.readings import Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excluded:
+    """Offsets ``first`` to ``last`` of a log, with so many ``records`` of a transaction that is not in the cut. Nobody is given those of an ``aborted`` one."""
+
+    producer_id: int
+    epoch: int
+    first: int
+    last: int
+    records: int
+    aborted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLogCut:
+    """The cut in one log: what is committed below ``start``, and from there to ``end`` all ``records`` but the ``excluded``."""
+
+    start: int
+    end: int
+    records: int
+    excluded: tuple[Excluded, ...]
+
+    @property
+    def left_out(self) -> int:
+        """The number of committed records that are not in the cut."""
+        return sum(one.records for one in self.excluded if not one.aborted)
+
+    @property
+    def possible(self) -> bool:
+        """False when no cut can have these numbers."""
+        edges = [self.start, *(edge for one in self.excluded for edge in (one.first, one.last + 1)), self.end]
+        counted = all(0 < one.records <= one.last - one.first + 1 for one in self.excluded)
+        named = all(min(one.producer_id, one.epoch) >= 0 for one in self.excluded)
+        return edges[0] >= 0 and edges == sorted(edges) and counted and named and 0 <= self.records <= self.end - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedProof:
+    """``last`` has, of each producer that was seen, its last transaction in T. ``group`` is the partition of __consumer_offsets whose prefix up to
+    ``group_end`` was the first draft of T, and ``taken_back`` are transactions in it that are not in T. ``logs`` are those that were looked at.
+    """
+
+    group: TopicPartition
+    group_end: int
+    last: tuple[Name, ...]
+    taken_back: tuple[Name, ...]
+    logs: dict[TopicPartition, NamedLogCut]
+
+    @property
+    def left_out(self) -> int:
+        """The number of committed records that are not in the cut."""
+        return sum(log.left_out for log in self.logs.values())
+
+    def check(self, ends: Mapping[TopicPartition, int], where: str) -> None:
+        """Raise ``Damaged`` unless this can be the proof of a cut with these ``ends``."""
+        last = {one.producer_id: one.epoch for one in self.last}
+        wrong = [tp for tp, log in self.logs.items() if not log.possible or tp not in ends or log.end > ends[tp]]
+        wrong += [
+            tp
+            for tp, log in self.logs.items()
+            if any(not one.aborted and one.epoch <= last.get(one.producer_id, one.epoch) for one in log.excluded)
+        ]
+        if wrong or self.group_end < 0 or len(last) != len(self.last):
+            raise Damaged(
+                f"{where} is by the names of transactions, and what it says of them cannot be{f': see {wrong[0]}' if wrong else ''}",
+                next_step="do not use this savepoint; verify the repository and choose another one",
+                partitions=sorted(map(str, wrong)),
+            )
