@@ -164,7 +164,7 @@ class StateArchiver:
         outputs = topics.partitions(TopicRole.OUTPUT)
         logs = replace(self.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
         readings, why = self._exact(logs, topics, before, described)
-        parts = logs.partitions(readings, described, inputs=inputs, outputs=outputs)
+        parts = logs.partitions(readings.internal, described, inputs=inputs, outputs=outputs)
         unread = {tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION and tp.topic in topics.tails}
         if gone := purged_tails(unread):
             raise NoCut(f"unread records of {gone[0]} were deleted before they could be copied")
@@ -196,7 +196,7 @@ class StateArchiver:
                 held=False,
                 why_not_held="the application was not held",
                 writers_transactional=readings.exact and _transactional(logs, changelogs, before, readings),
-                past_end=logs.past_end(readings, described),
+                past_end=logs.past_end(readings.committed_before, described),
             )
             label, reasons = judge(evidence)
             if label is Consistency.EXACT:

@@ -12,7 +12,7 @@ from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.names import own_transactions
 from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.manifest import PartitionCut
-from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings, past_end
+from streams_recovery.core.savepoint.cut import Committed, InternalEnds, Offsets, past_end
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
@@ -76,9 +76,8 @@ class ApplicationLogs:
                 blocking = self._owners(list(stuck()))
         raise self._undecided(stuck(), blocking)
 
-    def past_end(self, readings: Readings, topics: Mapping[str, TopicDescription]) -> tuple[TopicPartition, ...]:
+    def past_end(self, committed: Committed, topics: Mapping[str, TopicDescription]) -> tuple[TopicPartition, ...]:
         """The partitions that ended before the offset that was committed by then, now or when they lost their end: see ``core.savepoint.cut``."""
-        committed = readings.committed_before
         epochs = {tp: topics[tp.topic].leader_epochs[tp.partition] for tp in committed}
         # What was committed at the present epoch was written since the last election.
         earlier = {
@@ -110,23 +109,23 @@ class ApplicationLogs:
 
     def partitions(
         self,
-        readings: Readings,
+        internal: InternalEnds,
         topics: Mapping[str, TopicDescription],
         *,
         inputs: Collection[TopicPartition],
         outputs: Collection[TopicPartition],
     ) -> dict[TopicPartition, PartitionCut]:
         """The partitions of a cut, with the ends of inputs and outputs as they are now. An output that is read too ends where it is written."""
-        ends = {**readings.ends, **self.cluster.last_stable_offsets(inputs), **self.cluster.high_watermarks(outputs)}
+        ends = {**internal.ends, **self.cluster.last_stable_offsets(inputs), **self.cluster.high_watermarks(outputs)}
         starts = self.cluster.log_starts(tuple(ends))
         return {
             tp: PartitionCut(
                 tp=tp,
                 log_start=starts[tp],
-                last_stable=readings.last_stable.get(tp, end),
+                last_stable=internal.last_stable.get(tp, end),
                 end=end,
                 leader_epoch=topics[tp.topic].leader_epochs[tp.partition],
-                committed=readings.committed_before.get(tp),
+                committed=internal.committed.get(tp),
             )
             for tp, end in ends.items()
         }

@@ -25,11 +25,11 @@ from streams_recovery.kafka.clients import Clients, Deadline
 from streams_recovery.kafka.logs import by_leader
 
 # Base offset, length behind these two, leader epoch, magic, checksum, attributes, last offset delta, two times, producer id, epoch and sequence, records.
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_BEFORE_LENGTH: Final = 12
-_MAGIC: Final = 2
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+BEFORE_LENGTH: Final = 12
+MAGIC: Final = 2
 # In the attributes of a batch: how its records are packed, and whether it is a transaction's marker.
-_CODEC, _CONTROL = 0x07, 0x20
+CODEC, CONTROL = 0x07, 0x20
 _CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 _SNAPPY_STREAM, _SNAPPY_HEADER = b"\x82SNAPPY\0", 16
 _AT_ONCE, _EACH = 16 << 20, 1 << 20
@@ -50,15 +50,15 @@ class Walked(NamedTuple):
 def walk(data: bytes, position: int, end: int) -> Walked:
     """Go through the batches in ``data`` from ``position`` on, as far as they are all there or to ``end``. A last batch that is cut off is left out."""
     at = 0
-    while position < end and len(data) - at >= _HEADER.size:
-        base, length, _, magic, _, _, delta, _, _, _, _, _, count = _HEADER.unpack_from(data, at)
-        if len(data) - at < _BEFORE_LENGTH + length:
+    while position < end and len(data) - at >= HEADER.size:
+        base, length, _, magic, _, _, delta, _, _, _, _, _, count = HEADER.unpack_from(data, at)
+        if len(data) - at < BEFORE_LENGTH + length:
             break
-        at += _BEFORE_LENGTH + length
+        at += BEFORE_LENGTH + length
         last = base + delta
         if last < position:
             continue
-        if base > position or count != delta + 1 or magic != _MAGIC:
+        if base > position or count != delta + 1 or magic != MAGIC:
             return Walked(position, whole=False)
         position = last + 1
     return Walked(position, whole=True)
@@ -94,7 +94,7 @@ def names_with_nul(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, 
     found: dict[TopicPartition, list[int]] = {tp: [] for tp in ranges}
     deadline = Deadline(clients.timeout)
     while positions:
-        for tp, data in _raw(clients, positions).items():
+        for tp, data in fetch_batches(clients, positions).items():
             for next_offset, bad in nul_names(data):
                 found[tp] += [offset for offset in bad if ranges[tp][0] <= offset < ranges[tp][1]]
                 positions[tp] = max(positions[tp], next_offset)
@@ -113,16 +113,16 @@ def names_with_nul(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, 
 def nul_names(data: bytes) -> Iterator[tuple[int, list[int]]]:
     """For each whole batch the offset behind it, and the offsets of records with a header whose name has a NUL byte. A batch that is cut off is left out."""
     at = 0
-    while len(data) - at >= _HEADER.size:
-        base, length, _, magic, _, attributes, delta, _, _, _, _, _, count = _HEADER.unpack_from(data, at)
-        if len(data) - at < _BEFORE_LENGTH + length:
+    while len(data) - at >= HEADER.size:
+        base, length, _, magic, _, attributes, delta, _, _, _, _, _, count = HEADER.unpack_from(data, at)
+        if len(data) - at < BEFORE_LENGTH + length:
             return
-        packed = data[at + _HEADER.size : at + _BEFORE_LENGTH + length]
-        at += _BEFORE_LENGTH + length
+        packed = data[at + HEADER.size : at + BEFORE_LENGTH + length]
+        at += BEFORE_LENGTH + length
         bad = (
             []
-            if magic != _MAGIC or attributes & _CONTROL
-            else [base + one for one in _bad_records(_unpacked(packed, attributes & _CODEC), count)]
+            if magic != MAGIC or attributes & CONTROL
+            else [base + one for one in _bad_records(unpacked(packed, attributes & CODEC), count)]
         )
         yield base + delta + 1, bad
 
@@ -131,26 +131,27 @@ def _bad_records(records: bytes, count: int) -> Iterator[int]:
     """The offset deltas of records that have such a header."""
     at = 0
     for _ in range(count):
-        size, at = _varint(records, at)
+        size, at = varint(records, at)
         end = at + size
-        _, at = _varint(records, at + 1)
-        delta, at = _varint(records, at)
+        _, at = varint(records, at + 1)
+        delta, at = varint(records, at)
         for _ in range(2):
-            size, at = _varint(records, at)
+            size, at = varint(records, at)
             at += max(0, size)
-        headers, at = _varint(records, at)
+        headers, at = varint(records, at)
         bad = False
         for _ in range(headers):
-            size, at = _varint(records, at)
+            size, at = varint(records, at)
             bad, at = bad or b"\0" in records[at : at + size], at + size
-            size, at = _varint(records, at)
+            size, at = varint(records, at)
             at += max(0, size)
         if bad:
             yield delta
         at = end
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number at an offset of the data, in the encoding of records, and the offset behind it."""
     number = shift = 0
     while True:
         byte = data[at]
@@ -161,7 +162,8 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return (number >> 1) ^ -(number & 1), at
 
 
-def _unpacked(data: bytes, codec: int) -> bytes:
+def unpacked(data: bytes, codec: int) -> bytes:
+    """The records of a batch that are packed by this codec."""
     name = _CODECS.get(codec)
     if name is None:
         return data
@@ -193,10 +195,12 @@ def _snappy_block(data: bytes) -> bytes:
 
 
 def _fetched(clients: Clients, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Walked]:
-    return {tp: walk(data, positions[tp], ends[tp]) for tp, data in _raw(clients, positions).items()}
+    return {tp: walk(data, positions[tp], ends[tp]) for tp, data in fetch_batches(clients, positions).items()}
 
 
-def _raw(clients: Clients, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, bytes]:
+def fetch_batches(clients: Clients, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, bytes]:
+    """The batches of each log from its position on, as they lie in it, as many as one answer has. The last one may be cut off."""
+
     def ask() -> dict[TopicPartition, bytes]:
         found: dict[TopicPartition, bytes] = {}
         for leader, partitions in by_leader(clients, positions).items():

@@ -21,7 +21,7 @@ from streams_recovery.kafka import errors
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
 from streams_recovery.kafka.connection import Connecting
-from streams_recovery.kafka.log_batches import _BEFORE_LENGTH, _CODEC, _CONTROL, _HEADER, _MAGIC, _raw, _unpacked, _varint
+from streams_recovery.kafka.log_batches import BEFORE_LENGTH, CODEC, CONTROL, HEADER, MAGIC, fetch_batches, unpacked, varint
 
 FEATURE: Final = "transaction.version"
 # Most bytes to read of all logs together: the log of a hanging transaction would be read from where that began.
@@ -44,12 +44,12 @@ class RawBatch(NamedTuple):
 
     def records(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
         """Offset, key and value of each."""
-        data, at = _unpacked(self.packed, self.codec), 0
+        data, at = unpacked(self.packed, self.codec), 0
         for _ in range(self.batch.records):
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
             end = at + size
-            _, at = _varint(data, at + 1)
-            delta, at = _varint(data, at)
+            _, at = varint(data, at + 1)
+            delta, at = varint(data, at)
             key, at = _sized(data, at)
             value, _ = _sized(data, at)
             yield self.batch.base + delta, key, value
@@ -59,17 +59,17 @@ class RawBatch(NamedTuple):
 def raw_batches(data: bytes) -> Iterator[RawBatch]:
     """The batches in what a broker has sent. One that is cut off at the end is left out."""
     at = 0
-    while len(data) - at >= _HEADER.size:
-        base, length, _, magic, _, attributes, delta, _, _, producer_id, epoch, _, count = _HEADER.unpack_from(data, at)
-        if len(data) - at < _BEFORE_LENGTH + length:
+    while len(data) - at >= HEADER.size:
+        base, length, _, magic, _, attributes, delta, _, _, producer_id, epoch, _, count = HEADER.unpack_from(data, at)
+        if len(data) - at < BEFORE_LENGTH + length:
             return
-        if magic != _MAGIC:
+        if magic != MAGIC:
             raise Damaged(f"a batch at offset {base} is of format {magic}", next_step="let its log's retention delete it", offset=base)
-        packed = data[at + _HEADER.size : at + _BEFORE_LENGTH + length]
-        at += _BEFORE_LENGTH + length
+        packed = data[at + HEADER.size : at + BEFORE_LENGTH + length]
+        at += BEFORE_LENGTH + length
         batch = NamedBatch(base, base + delta, producer_id, epoch, bool(attributes & _TRANSACTIONAL), None, count)
-        raw = RawBatch(batch, attributes & _CODEC, packed)
-        if attributes & _CONTROL:
+        raw = RawBatch(batch, attributes & CODEC, packed)
+        if attributes & CONTROL:
             raw = raw._replace(batch=batch._replace(marker=any(_commits(key) for _, key, _ in raw.records())))
         yield raw
 
@@ -79,7 +79,7 @@ def _commits(key: bytes | None) -> bool:
 
 
 def _sized(data: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = _varint(data, at)
+    size, at = varint(data, at)
     return (None, at) if size < 0 else (data[at : at + size], at + size)
 
 
@@ -233,7 +233,7 @@ class NamedLogs(ClusterVerbs):
         deadline, left = Deadline(self._clients.timeout), MOST_BYTES
         while positions:
             try:
-                arrived = _raw(self._clients, positions)
+                arrived = fetch_batches(self._clients, positions)
             except PermanentError as error:
                 if error.facts.get("code") == _OFFSET_OUT_OF_RANGE:
                     raise look_again("records were deleted meanwhile") from error

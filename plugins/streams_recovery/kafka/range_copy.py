@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -15,6 +17,7 @@ import pyarrow as pa
 
 from streams_recovery.core.errors import Damaged, OffsetsGone
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
+from streams_recovery.core.named_transactions.proof import NamedLogCut
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.work import OffsetRange
@@ -63,17 +66,43 @@ def copy_range(
     *,
     compression_level: int,
     attempt: str,
+    seen: Seen = iter,
 ) -> RangeCopied:
-    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``.
+    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``. Batches go
+    through ``seen`` on their way.
 
     ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
     Whether the log's start has passed the range meanwhile is reported, not judged.
     """
-    how = _How(source, store, layout, compression_level, attempt, iter, at_once)
+    how = _How(source, store, layout, compression_level, attempt, seen, at_once)
     _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
     if piece is None:
         raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
     return piece()
+
+
+@dataclass
+class WithoutExcluded:
+    """Batches of a log without the records that are not in its cut by names: see ``Seen``. ``kept`` and ``left_out`` count what there was from the ``start`` of
+    ``log`` on.
+    """
+
+    log: NamedLogCut
+    kept: int = 0
+    left_out: int = 0
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            offsets = batch.column("offset").to_pylist()
+            mine = [self._is_in(offset) for offset in offsets]
+            self.kept += sum(keep and offset >= self.log.start for keep, offset in zip(mine, offsets, strict=True))
+            self.left_out += len(mine) - sum(mine)
+            if any(mine):
+                yield batch if all(mine) else batch.filter(pa.array(mine))
+
+    def _is_in(self, offset: int) -> bool:
+        at = bisect_right(self.log.excluded, offset, key=attrgetter("first"))
+        return at == 0 or offset > self.log.excluded[at - 1].last
 
 
 def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from embedded.processes import Processes
@@ -20,6 +21,7 @@ from streams_recovery.core.errors import TransientError
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.named_transactions.cut import NamedCut, cut_at_names
 from streams_recovery.core.named_transactions.readings import read_named
+from streams_recovery.core.repository.manifest import Manifest, partition_images
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.cluster import KafkaCluster
@@ -27,6 +29,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.named_transactions import NamedLogs
 from streams_recovery.kafka.transactions import Transactions
+from streams_recovery.operations.context import RecoveryContext
 from tests.support.kafka.records_below import records_below
 from tests.support.programs.java import STREAMS, command_of
 
@@ -67,6 +70,10 @@ class NamedCounts:
     @property
     def changelogs(self) -> list[TopicPartition]:
         return self.topics(*(f"{self.id}-{store}-changelog" for store in ("left", "right", "counts")))
+
+    @property
+    def counted(self) -> list[TopicPartition]:
+        return self.changelogs[-PARTITIONS:]
 
     def start(self) -> None:
         """One more instance."""
@@ -184,34 +191,48 @@ class Truth:
 
     def wrong(self, cut: NamedCut) -> list[str]:
         """What is not as an application has it that has read its committed offsets, and nothing else."""
+        logs = {tp: self._kept(cut, tp) for tp in cut.logs}
+        found = self.wrong_state(cut.committed, logs)
+        shown = _newest(logs, self.counts.outputs)
+        return found if shown == _newest(logs, self.counts.counted) else [*found, "the outputs do not end where the state ends"]
+
+    def wrong_state(self, committed: Mapping[TopicPartition, CommittedOffset], logs: Mapping[TopicPartition, Log]) -> list[str]:
+        """The same of what ``logs`` have of its changelogs and repartition topics."""
         found: list[str] = []
         words: Counter[bytes] = Counter()
         for tp in self.counts.inputs:
-            read = cut.committed[tp].offset
-            lines = sum(_number(self._last(cut, log).get(b"lines", b"\0")) for log in self._stores(tp.partition))
+            read = committed[tp].offset
+            stores = [one for one in self.counts.changelogs[: 2 * PARTITIONS] if one.partition == tp.partition]
+            lines = sum(_newest(logs, [log]).get(b"lines", 0) for log in stores)
             if lines != read:
                 found.append(f"of {read} lines of {tp} {lines} are counted")
             for offset, _, value in self.logs[tp]:
                 words.update(value.split(b" ") if offset < read else ())
-        counted, shown = self._all(cut, self.counts.changelogs[-PARTITIONS:]), self._all(cut, self.counts.outputs)
-        unread = Counter(key for tp in self.counts.between for offset, key, _ in self._kept(cut, tp) if offset >= cut.committed[tp].offset)
-        if Counter(counted) + unread != words:
-            found.append(f"words differ: {(words - Counter(counted) - unread).total()} too few")
-        return found if counted == shown else [*found, "the outputs do not end where the state ends"]
-
-    def _stores(self, partition: int) -> tuple[TopicPartition, ...]:
-        return tuple(tp for tp in self.counts.changelogs[: 2 * PARTITIONS] if tp.partition == partition)
+        unread = Counter(key for tp in self.counts.between for offset, key, _ in logs[tp] if offset >= committed[tp].offset)
+        counted = Counter(_newest(logs, self.counts.counted))
+        if counted + unread != words:
+            found.append(f"words differ: {(words - counted - unread).total()} too few, {(counted + unread - words).total()} too many")
+        return found
 
     def _kept(self, cut: NamedCut, tp: TopicPartition) -> Log:
         here = cut.logs[tp]
         out = {offset for one in here.excluded for offset in range(one.first, one.last + 1)}
         return [record for record in self.logs[tp] if record[0] < here.end and record[0] not in out]
 
-    def _last(self, cut: NamedCut, tp: TopicPartition) -> dict[bytes, bytes]:
-        return {key: value for _, key, value in self._kept(cut, tp)}
 
-    def _all(self, cut: NamedCut, partitions: list[TopicPartition]) -> dict[bytes, int]:
-        return {key: _number(value) for tp in partitions for key, value in self._last(cut, tp).items()}
+def saved_logs(recovery: RecoveryContext, manifest: Manifest) -> dict[TopicPartition, Log]:
+    """The records that a savepoint has, by partition."""
+    found: dict[TopicPartition, Log] = {}
+    for tp, image in partition_images(manifest.topics).items():
+        rows = found.setdefault(tp, [])
+        for file in image.files():
+            table = pq.read_table(Path(str(recovery.config.storage.path)) / file.key, columns=["offset", "key", "value"])
+            rows += [(row["offset"], row["key"] or b"", row["value"] or b"") for row in table.to_pylist()]
+    return found
+
+
+def _newest(logs: Mapping[TopicPartition, Log], partitions: list[TopicPartition]) -> dict[bytes, int]:
+    return {key: _number(value) for tp in partitions for _, key, value in logs[tp]}
 
 
 def _number(value: bytes) -> int:

@@ -56,6 +56,15 @@ _BELIEVED_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InternalEnds:
+    """A cut in the internal partitions: their ends, their last stable offsets, and the offsets that are committed in it."""
+
+    committed: Committed
+    ends: Offsets
+    last_stable: Offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
     """The readings of one attempt at a cut, in the order above. ``captured_at`` (ms) is by this machine's clock, after ``committed_before``.
     ``ends``, ``last_stable`` and ``ends_after`` are of the internal partitions.
@@ -67,6 +76,11 @@ class Readings:
     last_stable: Offsets
     committed_after: Committed
     ends_after: Offsets
+
+    @property
+    def internal(self) -> InternalEnds:
+        """What they are a cut of."""
+        return InternalEnds(committed=self.committed_before, ends=self.ends, last_stable=self.last_stable)
 
     @property
     def committed_unchanged(self) -> bool:

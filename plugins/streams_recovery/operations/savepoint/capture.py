@@ -1,18 +1,19 @@
-"""Reading the cut while the application is held, tails included: attempts, the readings of each, and the label that they support.
+"""Reading the cut, tails included: by the names of transactions where the application is left alone and that can be proven, else attempts, the readings of
+each, and the label that they support.
 
 The order of the readings is what makes them evidence: see ``core.savepoint.cut``.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
-from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
-from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import CutProof, PartitionCut
+from streams_recovery.core.errors import NotExact, OffsetsGone
+from streams_recovery.core.escaping import logger
+from streams_recovery.core.jobs.spec import RangeCopied
+from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.repository.manifest import CutProof
 from streams_recovery.core.savepoint.cut import (
     CutEvidence,
     Readings,
@@ -25,18 +26,18 @@ from streams_recovery.core.savepoint.cut import (
 )
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_settings import held, without_hold
-from streams_recovery.kafka.application_logs import ApplicationLogs
-from streams_recovery.kafka.range_copy import announce, copy_range
-from streams_recovery.kafka.reader import Consumers
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.begin import check_same_application
+from streams_recovery.operations.savepoint.by_names import take_by_names
+from streams_recovery.operations.savepoint.cut import Cut, await_outputs, completed, copy_tails, logs_of, tails_of
 from streams_recovery.operations.savepoint.quiesce import quiesce, still_held
 from streams_recovery.operations.savepoint.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
 from streams_recovery.storage.run_artifacts import other_attempt
 
+LOGGER = logger("streams_recovery.operations.savepoint.capture")
 DRAFT = "cut"
 _HOLD_IT: Final = "use mode pause or stop, or set backup.consistency.fallback"
 _ONCE_READ: Final = (
@@ -49,7 +50,8 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
     """Read a cut, copy what the application has not read of its repartition topics, and leave both as a note for the copy.
 
     Tails are copied here and not by the Spark job, because a running application deletes what it has read every 30 s. Tries again while the label is not what
-    the policy wants. At last, if the policy says so, it holds an application that was to be left alone: the resume step must then resume that. Raises
+    the policy wants. At last, if the policy says so, it holds an application that was to be left alone: the resume step must then resume that. One that is left
+    alone is saved by the names of its transactions first. Raises
     ``NotExact`` when no such cut can be had, ``OffsetsUnstable`` when a transaction stays open, ``TransientError`` when topics changed meanwhile, ``Refused``
     when it was another attempt that held the application.
     """
@@ -59,15 +61,13 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
         raise other_attempt(f"the hold for savepoint {quiesced.savepoint_id}", ticket.savepoint_id)
     found, missing = _discovered(recovery, ticket)
     topic_holds.keep_guard(recovery, ticket.savepoint_id, ticket.mark, found.topics.values() if ticket.safety else found.to_read)
-    may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
-    try:
-        cut, tails = _take(recovery, ticket, found, quiesced, exact_only=may_fall_back)
-    except NotExact as error:
-        # An application that is held commits nothing, so it would be held in vain.
-        if ticket.fallback is None or not may_fall_back or error.facts.get("past_end"):
-            raise
-        quiesced = quiesce(recovery, replace(ticket, mode=ticket.fallback))
-        cut, tails = _take(recovery, ticket, found, quiesced, exact_only=False)
+    by_names = take_by_names(recovery, ticket, found) if quiesced.mode is QuiesceMode.LIVE else ""
+    if isinstance(by_names, str):
+        if by_names:
+            LOGGER.warning("%s is not saved by the names of its transactions: %s", recovery.application_id, by_names)
+        quiesced, (cut, tails) = _held_if_need_be(recovery, ticket, found, quiesced)
+    else:
+        cut, tails = by_names
     check_same_application(found, _discovered(recovery, ticket)[0])
     draft = _draft(recovery, found, _labelled(cut, missing), tails, quiesced.assumed)
     noted = recovery.artifacts.write(ticket.savepoint_id, DRAFT, draft)
@@ -81,6 +81,21 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
         attempts=cut.proof.attempts,
         draft=noted,
     )
+
+
+def _held_if_need_be(
+    recovery: RecoveryContext, ticket: Ticket, found: Discovery, quiesced: Quiesced
+) -> tuple[Quiesced, tuple[Cut, tuple[RangeCopied, ...]]]:
+    """A cut by what stands still, and how the application was held for it."""
+    may_fall_back = ticket.fallback is not None and quiesced.mode is QuiesceMode.LIVE
+    try:
+        return quiesced, _take(recovery, ticket, found, quiesced, exact_only=may_fall_back)
+    except NotExact as error:
+        # An application that is held commits nothing, so it would be held in vain.
+        if ticket.fallback is None or not may_fall_back or error.facts.get("past_end"):
+            raise
+        held = quiesce(recovery, replace(ticket, mode=ticket.fallback))
+        return held, _take(recovery, ticket, found, held, exact_only=False)
 
 
 def _labelled(cut: Cut, missing: tuple[str, ...]) -> Cut:
@@ -110,18 +125,19 @@ def _take(
         settled = tried.consistency is Consistency.EXACT or (attempt >= policy.attempts and not exact_only)
         if not settled:
             continue
-        cut = _completed(recovery, found, tried)
-        if lost := purged_tails({tp: part for tp, part in cut.partitions.items() if tp.topic in found.inventory.tails}):
+        partitions = completed(recovery, found, tried.readings.internal)
+        cut = Cut(captured_at=tried.readings.captured_at, consistency=tried.consistency, proof=tried.proof, partitions=partitions)
+        if lost := purged_tails({part.tp: part for part in tails_of(found, partitions)}):
             reasons = (f"unread records of {lost[0]} were deleted before they could be copied",)
             continue
         try:
             # Before the wait for outputs, which may last its whole timeout: a running application reads and deletes them meanwhile.
-            tails = _copy_tails(recovery, ticket, found, cut)
+            tails = copy_tails(recovery, ticket, tails_of(found, partitions), {})
         except OffsetsGone as error:
             # A running application goes on reading its repartition topics and deletes what it has read: this cut is too old already.
             gone, reasons = error, (error.reason,)
         else:
-            _await_outputs(recovery, found, cut)
+            await_outputs(recovery, found, cut)
             again = _held_to_the_end(recovery, found, quiesced, tried)
             if again.consistency is tried.consistency or (attempt >= policy.attempts and not exact_only):
                 return _with_proof(again, cut, found, quiesced), tails
@@ -143,7 +159,7 @@ def _held_to_the_end(recovery: RecoveryContext, found: Discovery, quiesced: Quie
     """
     if quiesced.mode is QuiesceMode.LIVE or tried.consistency is not Consistency.EXACT:
         return tried
-    logs = _logs(recovery, found)
+    logs = logs_of(recovery, found)
     held, why = still_held(recovery, quiesced)
     moved = moved_since(tried.readings, logs.committed(), logs.high_watermarks(tuple(tried.readings.ends)))
     if held and not moved:
@@ -160,32 +176,6 @@ def _with_proof(tried: Attempt, cut: Cut, found: Discovery, quiesced: Quiesced) 
     read = {tp: cut.partitions[tp] for tp in found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)}
     assumed = (*assumptions(tried.evidence, left=unread(read)), *quiesced.assumed)
     return replace(cut, consistency=tried.consistency, proof=replace(tried.proof, assumptions=assumed))
-
-
-def _copy_tails(recovery: RecoveryContext, ticket: Ticket, found: Discovery, cut: Cut) -> tuple[RangeCopied, ...]:
-    tails = [
-        RangeToCopy(tp=tp, start=part.tail_start, end=part.end, size_hint=0)
-        for tp, part in sorted(cut.partitions.items())
-        if tp.topic in found.inventory.tails and part.tail_start < part.end
-    ]
-    with Consumers(recovery.connection, cluster=recovery.cluster) as consumers:
-        announce(consumers, tails)
-        return tuple(_copied(recovery, ticket, consumers, tail) for tail in tails)
-
-
-def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tail: RangeToCopy) -> RangeCopied:
-    try:
-        return copy_range(
-            consumers,
-            recovery.repository,
-            recovery.layout,
-            tail,
-            compression_level=recovery.config.backup.compression_level,
-            attempt=f"{ticket.savepoint_id}-{time.monotonic_ns():x}",
-        )
-    except RecoveryError as error:
-        error.add_note(f"while the unread tail {tail.tp} [{tail.start}, {tail.end}) was copied")
-        raise
 
 
 def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[RangeCopied, ...], assumed: tuple[str, ...]) -> CutDraft:
@@ -236,19 +226,9 @@ class Attempt:
         return self.evidence.readings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """An attempt that is used, with the ends of all other topics."""
-
-    captured_at: int
-    consistency: Consistency
-    proof: CutProof
-    partitions: dict[TopicPartition, PartitionCut]
-
-
 def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, attempt: int) -> Attempt:
     """Read a cut of the application as it is held. Raises ``OffsetsUnstable`` when a transaction stays open."""
-    logs = _logs(recovery, found)
+    logs = logs_of(recovery, found)
     readings = read_cut(logs, found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
     live = quiesced.mode is QuiesceMode.LIVE
     held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
@@ -263,46 +243,8 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
         why_not_held=why_not_held,
         writers_transactional=transactional,
         not_transactional=logs.not_transactional(changelogs, readings.ends) if asks and not transactional else (),
-        past_end=logs.past_end(readings, found.topics),
+        past_end=logs.past_end(readings.committed_before, found.topics),
     )
     held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
     consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
     return Attempt(evidence=evidence, consistency=consistency, proof=why)
-
-
-def _logs(recovery: RecoveryContext, found: Discovery) -> ApplicationLogs:
-    return ApplicationLogs(
-        application_id=recovery.application_id,
-        cluster=recovery.cluster,
-        groups=recovery.groups,
-        transactions=recovery.transactions,
-        read=found.partitions(TopicRole.INPUT, TopicRole.REPARTITION),
-        clock=recovery.clock,
-        patience=float(recovery.config.backup.consistency.timeout_seconds),
-    )
-
-
-def _completed(recovery: RecoveryContext, found: Discovery, attempt: Attempt) -> Cut:
-    """The cut with the ends of the other topics. Those of outputs are read now, so they have all that transactions in the cut wrote; ``_await_outputs``
-    sees them decided. An input's end is its last stable offset: a hanging transaction of another team must not block this application's savepoint.
-    """
-    readings = attempt.readings
-    inputs = found.partitions(TopicRole.INPUT, TopicRole.GLOBAL)
-    return Cut(
-        captured_at=readings.captured_at,
-        consistency=attempt.consistency,
-        proof=attempt.proof,
-        partitions=_logs(recovery, found).partitions(readings, found.topics, inputs=inputs, outputs=_written(recovery, found)),
-    )
-
-
-def _await_outputs(recovery: RecoveryContext, found: Discovery, cut: Cut) -> None:
-    """Wait until nothing that the application wrote below the cut's ends is undecided. Raises ``OffsetsUnstable``."""
-    _logs(recovery, found).await_decided({tp: cut.partitions[tp].end for tp in _written(recovery, found)})
-
-
-def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
-    """Partitions that the application writes, besides those of its internal topics. A topic that it reads as well counts as an input elsewhere."""
-    outputs = recovery.config.topics.outputs
-    read_too = tuple(tp for tp in found.partitions(TopicRole.INPUT) if tp.topic in outputs)
-    return (*found.partitions(TopicRole.OUTPUT), *read_too)

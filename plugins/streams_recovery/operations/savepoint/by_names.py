@@ -1,0 +1,121 @@
+"""A cut by the names of transactions: read while the application works, exact, and nothing is held for it. See ``core.named_transactions``.
+
+Changelogs end where the last record of the cut in them lies: below that no other transaction has committed one, so they are copied as always. What repartition
+topics have beside the cut is left out of their unread records, by name. The compaction guard is up since before the look: what the cleaner removes in a pass
+that began earlier has a newer record of its key below where the look begins, and that is in the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streams_recovery.core.errors import Damaged, OffsetsGone, Refused
+from streams_recovery.core.escaping import logger
+from streams_recovery.core.jobs.spec import RangeCopied
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.cut import LookAgain, NamedCut, cut_at_names, look_again
+from streams_recovery.core.named_transactions.readings import NamedReadings, read_named
+from streams_recovery.core.repository.manifest import CutProof, PartitionCut
+from streams_recovery.core.savepoint.cut import ALONE, InternalEnds, purged_tails
+from streams_recovery.core.words import first_names
+from streams_recovery.kafka.named_transactions import NamedLogs
+from streams_recovery.kafka.range_copy import WithoutExcluded
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import Discovery
+from streams_recovery.operations.savepoint.cut import Cut, await_outputs, completed, copy_tails, logs_of, read_too, tails_of
+from streams_recovery.operations.savepoint.values import Ticket
+from streams_recovery.operations.savepoint_way import missing_for_names
+
+LOGGER = logger("streams_recovery.operations.savepoint.by_names")
+Taken = tuple[Cut, tuple[RangeCopied, ...]]
+
+
+def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -> Taken | str:
+    """A cut with its unread records, or the reason why there is none. Looks as often as the policy allows. Raises ``OffsetsUnstable`` where a transaction stays
+    open.
+    """
+    missing = missing_for_names(recovery)
+    if missing is not None:
+        return missing.text
+    if loops := read_too(recovery, found):
+        return f"it reads {first_names(loops)}, which it writes too"
+    reason = ""
+    with NamedLogs(recovery.connection, logs_of(recovery, found), timeout=float(recovery.config.source.timeout_seconds)) as reader:
+        for attempt in range(1, recovery.config.backup.consistency.attempts + 1):
+            try:
+                return _look(recovery, ticket, found, reader, attempt)
+            except (LookAgain, OffsetsGone) as error:
+                reason = error.reason
+                LOGGER.info("look %d found no cut by names: %s", attempt, reason)
+            except (Damaged, Refused) as error:
+                return error.reason
+    return reason
+
+
+def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: NamedLogs, attempt: int) -> Taken:
+    changelogs, between = found.partitions(TopicRole.CHANGELOG), found.partitions(TopicRole.REPARTITION)
+    captured_at = recovery.clock()
+    readings = read_named(reader, [*changelogs, *between], patience=float(recovery.config.backup.consistency.timeout_seconds))
+    named = cut_at_names(readings, changelogs)
+    internal = _internal(readings, named)
+    _check_writers(recovery, found, readings, internal)
+    partitions = completed(recovery, found, internal)
+    tails = tails_of(found, partitions)
+    if lost := purged_tails({part.tp: part for part in tails}):
+        raise look_again(f"unread records of {lost[0]} were deleted before they could be copied", tp=lost[0])
+    copied = _copied(recovery, ticket, tails, named)
+    cut = Cut(
+        captured_at=captured_at,
+        consistency=Consistency.EXACT,
+        proof=_proof(named, reader.group_partition(), attempt),
+        partitions=partitions,
+    )
+    await_outputs(recovery, found, cut)
+    return cut, copied
+
+
+def _internal(readings: NamedReadings, named: NamedCut) -> InternalEnds:
+    return InternalEnds(
+        committed=named.committed,
+        ends={tp: log.end for tp, log in named.logs.items()},
+        last_stable={tp: tail.stable for tp, tail in readings.logs.items()},
+    )
+
+
+def _check_writers(recovery: RecoveryContext, found: Discovery, readings: NamedReadings, internal: InternalEnds) -> None:
+    """Raise ``Refused`` where what is below the look is not proven to be the work of whole transactions, or was lost."""
+    logs, changelogs = logs_of(recovery, found), found.partitions(TopicRole.CHANGELOG)
+    if not logs.all_transactional(changelogs, {tp: readings.logs[tp].ends for tp in changelogs}):
+        raise Refused("the changelog writers are not proven transactional", next_step="take the savepoint in another way")
+    committed = {tp: internal.committed.get(tp) for tp in logs.read}
+    if gone := logs.past_end(committed, found.topics):
+        raise Refused(f"the committed offset of {first_names(gone)} lies behind what its log has left", next_step="take it in another way")
+
+
+def _copied(recovery: RecoveryContext, ticket: Ticket, tails: Sequence[PartitionCut], named: NamedCut) -> tuple[RangeCopied, ...]:
+    """The unread records of T. Raises ``LookAgain`` where a consumer is given others than the batches had."""
+    seen = {part.tp: WithoutExcluded(named.logs[part.tp]) for part in tails}
+    copied = copy_tails(recovery, ticket, tails, seen)
+    for tp, counted in seen.items():
+        log = named.logs[tp]
+        if (counted.kept, counted.left_out) != (log.records, log.left_out):
+            raise look_again(
+                f"from {log.start} to {log.end} {tp} has {log.records} records of the cut and {log.left_out} others by their names, "
+                f"{counted.kept} and {counted.left_out} by their offsets",
+                tp=tp,
+            )
+    return copied
+
+
+def _proof(named: NamedCut, group: TopicPartition, attempt: int) -> CutProof:
+    return CutProof(
+        mode=QuiesceMode.LIVE,
+        committed_unchanged=False,
+        stable_reached=True,
+        still_between_reads=False,
+        held_seconds=0.0,
+        attempts=attempt,
+        reasons=(),
+        assumptions=(ALONE,),
+        names=named.proof(group),
+    )

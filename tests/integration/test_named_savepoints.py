@@ -1,0 +1,76 @@
+"""Savepoints by the names of transactions, of a real application at load on a broker: each has the state of one moment, and nothing was held for it."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.named_counts import NamedCounts, Truth, named_counts, saved_logs
+from tests.support.applications.named_recovery import named_recovery
+from tests.support.applications.savepoint_steps import take
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+PATIENT = {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeout_seconds": 60}}
+
+
+def saved(recovery: RecoveryContext) -> Manifest:
+    """A savepoint of the application as it works, which is as good as one can be."""
+    found = recovery.savepoints.read(take(None, mode=QuiesceMode.LIVE, recovery=recovery).savepoint_id)  # type: ignore[arg-type]
+    assert found.proof.names is not None, "it was not taken by names"
+    assert (found.consistency, found.format_version, found.proof.held_seconds) == (Consistency.EXACT, 9, 0.0)
+    return found
+
+
+def some_savepoints(counts: NamedCounts, number: int, rate: int, meanwhile: Callable[[int], object]) -> tuple[list[Manifest], list[str]]:
+    """So many savepoints at load, and what is wrong with them."""
+    dice, found = random.Random(5), list[Manifest]()
+    with (
+        counts.reader() as reader,
+        named_recovery({"bootstrap.servers": counts.bootstrap}, counts.id, counts.directory, backup=PATIENT) as recovery,
+    ):
+        with counts.feeding(rate):
+            counts.start()
+            counts.start()
+            counts.await_work(reader)
+            for at in range(number):
+                time.sleep(dice.random() * 0.5)
+                found.append(saved(recovery))
+                meanwhile(at)
+        truth = Truth.of(counts, reader)
+        return found, [wrong for one in found for wrong in truth.wrong_state(one.committed(), saved_logs(recovery, one))]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "number", "rate"),
+    [("classic", 2, 300), *(pytest.param(protocol, 40, 1_000, marks=pytest.mark.deep) for protocol in ("classic", "streams"))],
+)
+def test_a_savepoint_of_an_application_at_work_is_its_state_at_one_moment(
+    bootstrap: str, tmp_path: Path, protocol: str, number: int, rate: int
+) -> None:
+    with named_counts(bootstrap, tmp_path, protocol) as counts:
+
+        def kill_sometimes(at: int) -> None:
+            if at % 10 == 0:
+                counts.kill()
+                counts.start()
+
+        found, wrong = some_savepoints(counts, number, rate, kill_sometimes)
+    left_out = sum(one.proof.names.left_out for one in found if one.proof.names is not None)
+    sys.stdout.write(
+        f"{protocol}, {counts.fed:,} lines fed: {len(found)} savepoints, {left_out:,} records left out by name, wrong: {wrong}\n"
+    )
+    assert wrong == []
+    first, last = found[0], found[-1]
+    read = [sum(one.committed()[tp].offset for tp in counts.inputs) for one in (first, last)]
+    assert 0 < read[0] < read[1]
+    assert last.parent_id == found[-2].savepoint_id
+    shared = [topic.partitions[0].ranges[0].file for one in (first, last) for topic in one.topics if topic.role is TopicRole.CHANGELOG]
+    assert shared[: len(shared) // 2] == shared[len(shared) // 2 :], "later ones share the files of the first"
