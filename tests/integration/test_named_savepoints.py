@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -10,14 +12,20 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.named_counts import NamedCounts, Truth, named_counts, saved_logs
 from tests.support.applications.named_recovery import named_recovery
+from tests.support.applications.pair import Here
 from tests.support.applications.savepoint_steps import take
+from tests.support.applications.small import asked
+from tests.support.project import PROJECT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+ONE_INSTANCE = str(PROJECT / "tests" / "support" / "programs" / "one_instance.py")
 PATIENT = {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeout_seconds": 60}}
 
 
@@ -74,3 +82,36 @@ def test_a_savepoint_of_an_application_at_work_is_its_state_at_one_moment(
     assert last.parent_id == found[-2].savepoint_id
     shared = [topic.partitions[0].ranges[0].file for one in (first, last) for topic in one.topics if topic.role is TopicRole.CHANGELOG]
     assert shared[: len(shared) // 2] == shared[len(shared) // 2 :], "later ones share the files of the first"
+
+
+@pytest.mark.deep
+def test_an_application_that_is_lost_at_load_goes_on_from_such_a_savepoint_and_counts_everything_once(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    with named_counts(bootstrap, tmp_path, "classic") as counts, counts.reader() as reader:
+        place, state = tmp_path / "instance", tmp_path / "state"
+        verbs = {verb: [sys.executable, ONE_INSTANCE, str(place), verb, str(state)] for verb in ("status", "stop", "wipe")}
+        verbs["start"] = [sys.executable, ONE_INSTANCE, str(place), "start", str(state), *counts.command(state)]
+        runs_here = {"kind": "command", "command": verbs}
+        with named_recovery({"bootstrap.servers": bootstrap}, counts.id, tmp_path, backup=PATIENT, runs=runs_here) as recovery:
+            with counts.feeding(500):
+                recovery.application.start()
+                counts.await_work(reader)
+                first = saved(recovery)
+                time.sleep(2)
+                second = saved(recovery)
+                time.sleep(1)
+                os.kill(int((place / "pid").read_text()), signal.SIGKILL)
+            recovery.groups.wait_empty(counts.id, 60)
+            recovery.cluster.delete_topics(sorted({tp.topic for tp in (*counts.changelogs, *counts.between)}))
+            runner = Runner(recovery=recovery, submitter=Here(recovery), say=print)
+            requester = runs.Requester(run_id="lost", requested_by="test")
+            runs.restore_in_place(runner, asked(recovery, savepoint=second.savepoint_id, replace=True), requester, approve=lambda _: True)
+            assert counts.await_end(reader), "it has not read all of its input again"
+            recovery.application.stop(timeout=60)
+        truth = Truth.of(counts, reader)
+        assert second.parent_id == first.savepoint_id
+        assert {tp: offset.offset for tp, offset in reader.committed().items() if tp in counts.inputs} == {
+            tp: len(truth.logs[tp]) for tp in counts.inputs
+        }
+        assert truth.wrong_state(reader.committed(), truth.logs) == []

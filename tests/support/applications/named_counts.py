@@ -75,11 +75,14 @@ class NamedCounts:
     def counted(self) -> list[TopicPartition]:
         return self.changelogs[-PARTITIONS:]
 
+    def command(self, state: Path) -> list[str]:
+        """What runs an instance with its state in this directory."""
+        return [*command_of(PROGRAM), self.bootstrap, self.id, f"{self.id}.in", f"{self.id}.out", str(state), self.protocol]
+
     def start(self) -> None:
         """One more instance."""
         name = f"{self.id}-{len(self.instances)}-{uuid.uuid4().hex[:4]}"
-        arguments = [self.bootstrap, self.id, f"{self.id}.in", f"{self.id}.out", str(self.directory / name), self.protocol]
-        self.processes.start(name, [*command_of(PROGRAM), *arguments])
+        self.processes.start(name, self.command(self.directory / name))
         self.instances.append(name)
 
     def kill(self) -> None:
@@ -146,6 +149,16 @@ class NamedCounts:
                 return None
 
         assert poll(works, seconds=_SECONDS, interval=0.5), "the application does not process"
+
+    def await_end(self, reader: NamedLogs) -> bool:
+        """Wait until all input is read, and what came of it too."""
+
+        def ended() -> bool | None:
+            committed = reader.committed()
+            ends = reader.last_stable_offsets([*self.inputs, *self.between])
+            return True if all(tp in committed and committed[tp].offset >= end - 1 for tp, end in ends.items()) else None
+
+        return bool(poll(ended, seconds=_SECONDS, interval=0.5))
 
 
 class _Disturbed(NamedLogs):
