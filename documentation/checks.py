@@ -42,6 +42,8 @@ def checks_page() -> str:
     """The page as Markdown."""
     lines = [f"| question | {' | '.join(Occasion)} |", f"|---|{'---|' * len(Occasion)}"]
     lines += [f"| {cell(check.question)} | {' | '.join(' '.join(_told(check, asked)) for asked in Occasion)} |" for check in CHECKS]
+    lines += ["", "## Asked otherwise on purpose", ""]
+    lines += [f"- **{check.question}** {check.apart}" for check in CHECKS if check.apart]
     return _HEAD + "\n".join(lines) + "\n"
 
 

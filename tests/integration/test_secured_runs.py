@@ -19,9 +19,9 @@ import zstandard
 from confluent_kafka import Producer
 from kafka.admin import ACL, ResourceType
 
+from streams_recovery.core.checks.runs import STRANGERS
 from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
-from streams_recovery.core.preflight.checks import STRANGERS
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.preflight.permissions import acl_text
 from streams_recovery.core.restore.plan_text import markdown

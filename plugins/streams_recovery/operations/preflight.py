@@ -11,6 +11,7 @@ from dataclasses import replace
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import TopicFacts
+from streams_recovery.core.checks.runs import HOLD, MEMBERS, STRANGERS, WRITER, MemberFacts, PauseFacts, WriterFacts
 from streams_recovery.core.checks.savepoints import AHEAD, HANGING, SEALS, UNATTRIBUTED, AttributionGaps, FutureRecords, HangingFacts
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
@@ -79,7 +80,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery, blocking=shared and probe in known)], rights),
         *as_findings(before_run(Occasion.SAVEPOINT, facts_of(recovery, recovery.cluster.facts(), facts.values()))),
-        *_strangers(recovery, rights, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
+        *_strangers(recovery, rights, Occasion.SAVEPOINT, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
         *_hanging(recovery, facts.values(), Occasion.SAVEPOINT),
         *_guarantee(recovery, facts.values(), mode),
         *_unattributed(recovery, whose, Occasion.SAVEPOINT),
@@ -88,7 +89,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *_unmatched(recovery, declared),
         *room_here(recovery, facts, [topic.name for topic in topics if topic.archived]),
         *(
-            judge.stopped_by_default(recovery.application_id, recovery.config.no_pause_because)
+            as_findings(HOLD.ask(Occasion.SAVEPOINT, _pause(recovery)))
             if mode is None and policy.mode is None and QuiesceMode.LIVE not in recovery.config.dialect.refused
             else ()
         ),
@@ -140,7 +141,7 @@ def before_restore(
         *_unattributed(recovery, whose, Occasion.RESTORE),
         *(_hanging(recovery, facts.values(), Occasion.RESTORE) if saves else ()),
         *judge.loses_unread(recovery.application_id, recovery.config.dialect),
-        *_strangers(recovery, rights, refused=True),
+        *_strangers(recovery, rights, Occasion.RESTORE, refused=True),
     )
     if manifest is None:
         return lacking
@@ -207,6 +208,10 @@ def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...
     return tuple(found.values()), tuple(name for name in sorted(roles) if not _readable(rights.topics[name]))
 
 
+def _pause(recovery: RecoveryContext) -> PauseFacts:
+    return PauseFacts(application_id=recovery.application_id, no_pause_because=recovery.config.no_pause_because)
+
+
 def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """Findings that would keep jobs from being submitted, made while the application still runs."""
     try:
@@ -229,7 +234,8 @@ def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[
         against = contradictions(
             last, recovery.counterpart(last), application_id=recovery.application_id, is_clone=recovery.config.clone is not None
         )
-        found = judge.outputs_transferred(last, recovery.application_id, source, against)
+        facts = WriterFacts(last=last, application_id=recovery.application_id, source=source, against=against)
+        found = as_findings(WRITER.ask(Occasion.RESTORE, facts))
     if not blocking(found):
         try:
             refuse_stop(recovery.application)
@@ -328,7 +334,7 @@ def required_for_restore(
 def _once_settled(recovery: RecoveryContext, look: Callable[[], tuple[PreflightFinding, ...]]) -> tuple[PreflightFinding, ...]:
     """The findings, once members that have died cannot be taken for strangers any more: a run that is refused for them would be right a moment later."""
     found = look()
-    if not any(one.kind == judge.STRANGERS for one in found):
+    if not any(one.kind == STRANGERS for one in found):
         return found
     settled_roll(recovery)
     return look()
@@ -463,9 +469,12 @@ def _group_is_seen(rights: Rights) -> bool:
     return rights.group is None or DESCRIBE in rights.group
 
 
-def _strangers(recovery: RecoveryContext, rights: Rights, *, refused: bool) -> tuple[PreflightFinding, ...]:
+def _strangers(recovery: RecoveryContext, rights: Rights, asked: Occasion, *, refused: bool) -> tuple[PreflightFinding, ...]:
     """The question that every stop asks first, with the same function."""
-    return judge.strangers(roll_of(recovery), recovery.application_id, refused=refused) if _group_is_seen(rights) else ()
+    if not _group_is_seen(rights):
+        return ()
+    facts = MemberFacts(name=recovery.config.name, group_id=recovery.application_id, roll=roll_of(recovery), refused=refused)
+    return as_findings(MEMBERS.ask(asked, facts))
 
 
 def _held(recovery: RecoveryContext, mode: QuiesceMode | None) -> bool:

@@ -8,25 +8,28 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from tempfile import gettempdir
 
+from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import TopicFacts
+from streams_recovery.core.checks.runs import ROOM, Room
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
-from streams_recovery.core.preflight import checks as judge
-from streams_recovery.core.preflight.checks import bytes_to_make, space_there
-from streams_recovery.core.preflight.findings import PreflightFinding, warning
+from streams_recovery.core.preflight.checks import bytes_to_make
+from streams_recovery.core.preflight.findings import PreflightFinding, as_findings, warning
 from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.engine.master import spark_defaults
 from streams_recovery.operations.context import RecoveryContext
 
 
-def space_of_brokers(recovery: RecoveryContext, images: Mapping[str, TopicImage], described: Collection[str]) -> list[PreflightFinding]:
+def space_of_brokers(
+    recovery: RecoveryContext, images: Mapping[str, TopicImage], described: Collection[str]
+) -> tuple[PreflightFinding, ...]:
     """Findings about the disks of the brokers that a restore writes to."""
     try:
         found = {(one.broker, one.path): one.free_bytes for one in recovery.cluster.log_dirs({})}
     except Refused as error:
-        return [warning("space", f"nobody can tell whether there is room for the state: {error.reason}", as_refused(error.next_step))]
+        return (warning("space", f"nobody can tell whether there is room for the state: {error.reason}", as_refused(error.next_step)),)
     free = [one for one in found.values() if one is not None]
-    return space_there(bytes_to_make(images, described), sum(free) if free else None)
+    return as_findings(ROOM.ask(Occasion.RESTORE, Room.for_topics(bytes_to_make(images, described), sum(free)))) if free else ()
 
 
 def room_here(recovery: RecoveryContext, facts: Mapping[str, TopicFacts], archived: Collection[str]) -> tuple[PreflightFinding, ...]:
@@ -42,7 +45,7 @@ def room_here(recovery: RecoveryContext, facts: Mapping[str, TopicFacts], archiv
             # Without the right to ask nothing is known.
             disks = ()
         needed = sum(size // max(1, facts[name].copies) for disk in disks for name, size in disk.topics.items())
-        found += judge.room_for_copy(needed, free, first=not recovery.savepoints.ids())
+        found += as_findings(ROOM.ask(Occasion.SAVEPOINT, Room.for_copy(needed, free, first=not recovery.savepoints.ids())))
     return (*found, *_spark_room(recovery))
 
 
@@ -55,7 +58,8 @@ def _spark_room(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
         return ()
     rooms = {one: room for one in named.split(",") if (room := _free(Path(one))) is not None}
     setting = "SPARK_LOCAL_DIRS" if variable else "spark.local.dir"
-    return tuple(finding for one, room in rooms.items() for finding in judge.room_for_spark(one, room, setting=setting))
+    facts = (Room.for_spark(one, free, setting=setting) for one, free in rooms.items())
+    return as_findings(found for one in facts for found in ROOM.ask(Occasion.SAVEPOINT, one))
 
 
 def _free(directory: Path) -> int | None:

@@ -159,12 +159,10 @@ def _standbys(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
     )
 
 
-def _recovery_lag(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
-    """Tasks that move to an instance that is far behind; or that are warmed up elsewhere first, which a pause does not survive."""
+def _warm_up(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
+    """Tasks that are warmed up elsewhere first, which a pause does not survive."""
     lag = as_number(facts.streams.get(_LAG))
-    if lag is None:
-        return
-    if facts.pauses and lag < _NO_WARM_UP:
+    if lag is not None and facts.pauses and lag < _NO_WARM_UP:
         yield Found(
             severity=Severity.WARNING,
             text=f"The application is paused for savepoints, and with {_LAG}={lag:,} Kafka Streams warms tasks up on another instance after a restart. An "
@@ -172,7 +170,12 @@ def _recovery_lag(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
             "backup.consistency.mode: stop",
             numbers={"records": lag},
         )
-    elif not facts.pauses and lag > 10 * _LAG_DEFAULT:
+
+
+def _recovery_lag(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
+    """Tasks that move to an instance that is far behind."""
+    lag = as_number(facts.streams.get(_LAG))
+    if lag is not None and not facts.pauses and lag > 10 * _LAG_DEFAULT:
         yield Found(
             severity=Severity.WARNING,
             text=f"An instance counts as ready for a task while it is up to {lag:,} records behind ({_LAG}). The task stands still there until they are read. "
@@ -268,11 +271,19 @@ CHECKS: Final[tuple[CatalogueCheck[AdviceFacts], ...]] = (
     ),
     _advised("Is the death of an instance noticed in time?", "session-timeout", _session_timeout, Severity.INFO),
     _advised("Has much state a second copy?", "standbys", _standbys, Severity.INFO),
+    _advised("Does the application survive a pause while tasks are warmed up?", "recovery-lag", _warm_up),
     _advised("Do tasks go to instances that are ready for them?", "recovery-lag", _recovery_lag),
     _advised("Does local state stay?", "state-directory", _state_directory),
     _advised("Does the restore consumer fetch enough at once?", "restore-consumer", _restore_consumer),
     _advised("Is RocksDB set up for much state?", "rocksdb", _rocksdb, Severity.INFO),
     _advised("Does the configuration tell the application's settings?", "settings-not-known", _settings_not_known, Severity.INFO),
-    _advised("May all settings be read?", "settings-not-readable", _settings_not_readable, Severity.INFO),
+    CatalogueCheck(
+        "May all settings be read?",
+        _settings_not_readable,
+        (CheckPlace(asked=Occasion.ADVICE, kind="settings-not-readable"),),
+        severities=(Severity.INFO,),
+        apart="Before a run each missing right is told with the command that grants it, whatever the run needs it for (acl). Advice only says of what it tells "
+        "nothing.",
+    ),
 )
 """Asked as advice only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from streams_recovery.core.checks import application, savepoints, topics
+from streams_recovery.core.checks import application, runs, savepoints, topics
 from streams_recovery.core.checks.check import CatalogueCheck, CheckPlace, Found, Occasion
 from streams_recovery.core.checks.facts import AdviceFacts, Facts
 
@@ -18,6 +18,7 @@ CHECKS: Final[tuple[CatalogueCheck[Any], ...]] = (
     savepoints.AHEAD,
     savepoints.CLUSTER_LOSS,
     savepoints.SEALS,
+    *runs.CHECKS,
 )
 
 

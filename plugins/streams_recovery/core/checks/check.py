@@ -76,13 +76,14 @@ class CheckPlace:
 @dataclass(frozen=True, slots=True)
 class CatalogueCheck(Generic[F_contra]):
     """A ``question``, the ``places`` where it is asked, and the function that answers it for one of them. ``severities`` are those that its answers have by
-    themselves.
+    themselves. ``apart`` says where nearly the same is asked otherwise on purpose, in sentences.
     """
 
     question: str
     find: Callable[[F_contra, CheckPlace], Iterable[Found]]
     places: tuple[CheckPlace, ...]
     severities: tuple[Severity, ...] = (Severity.WARNING,)
+    apart: str = ""
 
     def ask(self, asked: Occasion, facts: F_contra) -> Iterator[tuple[CheckPlace, Found]]:
         """The answers in a place, as severe as they are there. Empty if the check is not asked there."""

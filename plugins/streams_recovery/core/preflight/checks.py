@@ -10,8 +10,8 @@ from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import BrokerFacts, Facts, TopicFacts
+from streams_recovery.core.checks.runs import PARTITIONS, PartitionFacts
 from streams_recovery.core.checks.savepoints import CLUSTER_LOSS, ClusterLoss
-from streams_recovery.core.group_members import Roll
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.preflight.findings import (
@@ -22,45 +22,26 @@ from streams_recovery.core.preflight.findings import (
     blocking_finding,
     warning,
 )
-from streams_recovery.core.remedies.groups import know_members
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.restores import (
     avoid_group_trap,
     carry_inputs,
-    deploy_its_version,
-    find_writer_of_log,
     guard_unread_input,
-    leave_one_writer,
-    make_room_there,
-    match_partitions,
-    roll_clone_back,
     tell_readers,
 )
 from streams_recovery.core.remedies.savepoints import (
-    choose_hold,
     correct_pattern,
-    make_room_for_copy,
-    make_room_for_spark,
     own_guarantee,
 )
-from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
 from streams_recovery.core.savepoint.cut import works_at_least_once
 from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.topic_settings import topic_defaults
-from streams_recovery.core.words import first_names, size
+from streams_recovery.core.words import first_names
 
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
-# The kind of a finding about members that no known instance accounts for.
-STRANGERS = "instances"
-# What is left of a disk that is nearly full.
-_TIGHT = 2
-_SPARK_ROOM = 1 << 30
-# Files of the repository are compressed, logs often are not: what compression hardly ever reaches.
-_SQUEEZED = 10
 
 
 def before_restore(
@@ -75,9 +56,14 @@ def before_restore(
     """Findings before a restore of ``manifest``. ``made`` are the topics that it creates, by their new names, and those of ``facts``. ``existing`` are those of
     them that already exist. ``replacing``: existing topics may be replaced.
     """
-    severity = PreflightSeverity.WARNING if replacing else PreflightSeverity.BLOCKING
+    internal = PartitionFacts(
+        savepoint_id=manifest.savepoint_id,
+        there={topic.name: topic.partitions for topic in existing},
+        saved={name: len(image.partitions) for name, image in made.items() if image.role.internal},
+        replacing=replacing,
+    )
     return (
-        *_partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
+        *as_findings(PARTITIONS.ask(Occasion.RESTORE, internal)),
         *as_findings(before_run(Occasion.RESTORE, facts)),
         *_group_trap(facts.brokers, manifest, application),
     )
@@ -87,14 +73,6 @@ def to_be_made(name: str, image: TopicImage, brokers: BrokerFacts) -> TopicFacts
     """A topic as a restore makes it, with the settings that it gets there."""
     defaults = topic_defaults(brokers.settings) if brokers.settings else {}
     return TopicFacts.of(name, image, defaults | restored_overrides(image, TargetSettings(defaults=defaults)))
-
-
-def stopped_by_default(application_id: str, no_pause_because: str | None) -> tuple[PreflightFinding, ...]:
-    """A warning if the configuration does not say how the application is held and it cannot be paused, so that it is stopped for every savepoint."""
-    if no_pause_because is None:
-        return ()
-    what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
-    return (warning("hold", what, choose_hold()),)
 
 
 def lost_with_cluster(application_id: str, declared: Declared) -> tuple[PreflightFinding, ...]:
@@ -124,24 +102,6 @@ def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFindin
         return ()
     what = f"{dialect.product} by itself may leave out unread input, and count other input twice, when {application_id} starts without local state"
     return (warning("unread-input", what, guard_unread_input(dialect.loses_unread)),)
-
-
-def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, against: Collection[str]) -> tuple[PreflightFinding, ...]:
-    """A blocking finding if an application must not be restored: because its clone writes its outputs, or because it is a live clone and the state is
-    that of the application it replaced. ``against`` are facts that contradict the entry: then the entry blocks a restore only if both applications might write.
-    """
-    said = f"{application_id} is on record as {last.role} towards {last.other} (run {last.run}), which is not so: {'; '.join(against)}"
-    if against and last.role is Role.RETIRED:
-        return (warning("outputs-transferred", said, find_writer_of_log(Layout(application_id).ownership)),)
-    if against:
-        return (blocking_finding("outputs-transferred", said, leave_one_writer(application_id)),)
-    if last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other):
-        return ()
-    if last.role is Role.RETIRED:
-        text = f"{application_id} transferred its outputs to {last.other} and cannot be started"
-    else:
-        text = f"{application_id} writes the outputs of {last.other}: a state of that one would take back what it has done since"
-    return (blocking_finding("outputs-transferred", text, roll_clone_back()),)
 
 
 def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
@@ -177,27 +137,24 @@ def inputs_there(
     described: Mapping[str, TopicDescription],
     unseen: Collection[str],
     ends: Mapping[TopicPartition, int],
-) -> list[PreflightFinding]:
+) -> tuple[PreflightFinding, ...]:
     """Inputs and global topics, by their names there, that could not be read there: gone without being in savepoints, or with other partitions. Those that are
     ``unseen`` may be there. ``ends`` are the present ends there.
     """
     read = {name: image for name, image in images.items() if image.role in (TopicRole.INPUT, TopicRole.GLOBAL)}
     gone = [name for name, image in read.items() if name not in described and name not in unseen and not image.archived]
-    other = {
-        name: (found.partitions, len(image.partitions))
-        for name, image in read.items()
-        if image.role is TopicRole.INPUT and (found := described.get(name)) is not None and found.partitions != len(image.partitions)
-    }
+    there = {name: found.partitions for name, found in described.items()}
     findings = []
     if gone:
         text = f"{first_names(gone)} {'is' if len(gone) == 1 else 'are'} not there, and the records are in no savepoint"
         findings.append(blocking_finding("inputs", text, carry_inputs()))
-    for name, (count, saved) in other.items():
-        written = any(ends.get(TopicPartition(name, number), 1) for number in range(count))
-        remedy = match_partitions(tools, name, there=count, saved=saved, written=written)
-        text = f"{name} has {count} partitions there and {saved} in the savepoint, so keys would go to other tasks than those that have their state"
-        findings.append(blocking_finding("partitions", f"{text}. {remedy.sentence}" if remedy.commands else text, remedy))
-    return findings
+    inputs = PartitionFacts(
+        there=there,
+        saved={name: len(image.partitions) for name, image in read.items() if image.role is TopicRole.INPUT},
+        tools=tools,
+        unwritten=frozenset(name for name, count in there.items() if not any(ends.get(TopicPartition(name, at), 1) for at in range(count))),
+    )
+    return (*findings, *as_findings(PARTITIONS.ask(Occasion.RESTORE, inputs)))
 
 
 def bytes_to_make(images: Mapping[str, TopicImage], described: Collection[str]) -> int:
@@ -210,56 +167,6 @@ def bytes_to_make(images: Mapping[str, TopicImage], described: Collection[str]) 
         for image in made
         for facts in (partition.ranges.facts for partition in image.partitions)
     )
-
-
-def room_for_copy(needed: int, free: int, *, first: bool) -> tuple[PreflightFinding, ...]:
-    """A finding if the repository's disk cannot take a copy of everything, or hardly. ``needed`` are the bytes that one replica has of what is archived. A
-    savepoint that is not the ``first`` copies what is new, and everything from time to time.
-    """
-    if needed * _TIGHT <= free:
-        return ()
-    text = f"all that is archived has about {size(needed)} in its logs, and less when it is compressed; the disk of the repository has {size(free)} free"
-    remedy = make_room_for_copy()
-    return (blocking_finding("space", text, remedy) if first and needed > free * _SQUEEZED else warning("space", text, remedy),)
-
-
-def room_for_spark(directory: str, free: int, *, setting: str) -> tuple[PreflightFinding, ...]:
-    """A warning if the disk on which Spark keeps what does not fit into memory is nearly full. ``setting`` names that disk, or may."""
-    if free >= _SPARK_ROOM:
-        return ()
-    return (
-        warning(
-            "space",
-            f"{directory}, where Spark keeps what does not fit into memory, has {size(free)} free",
-            make_room_for_spark(setting),
-        ),
-    )
-
-
-def space_there(needed: int, free: int | None) -> list[PreflightFinding]:
-    """A finding if the disks of all brokers have too little room, or little. ``free`` is None if the brokers do not tell."""
-    if free is None or needed * _TIGHT <= free:
-        return []
-    text = f"a restore writes about {size(needed)} there, replicas included, and the disks of the brokers have {size(free)} free"
-    remedy = make_room_there()
-    return [blocking_finding("space", text, remedy) if needed > free else warning("space", text, remedy)]
-
-
-def _partitions(
-    manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: PreflightSeverity
-) -> list[PreflightFinding]:
-    """Internal topics that have another number of partitions than in the savepoint."""
-    return [
-        PreflightFinding(
-            severity=severity,
-            kind="partitions",
-            text=f"internal topic {name} has {found.partitions} partitions, {len(image.partitions)} in savepoint {manifest.savepoint_id}; "
-            "the application that made it would stop at the restored one with `Existing internal topic has invalid partitions`",
-            remedy=deploy_its_version(),
-        )
-        for name, image in made.items()
-        if image.role.internal and (found := existing.get(name)) is not None and found.partitions != len(image.partitions)
-    ]
 
 
 def _group_trap(brokers: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
@@ -276,17 +183,6 @@ def _group_trap(brokers: BrokerFacts, manifest: Manifest, application: Applicati
             remedy=avoid_group_trap(certain=severity is PreflightSeverity.BLOCKING),
         )
     ]
-
-
-def strangers(found: Roll, application_id: str, *, refused: bool) -> tuple[PreflightFinding, ...]:
-    """Members of the group of processes that no known instance accounts for: they are not held or stopped, and their local state is not wiped, which Kafka
-    Streams takes up without an error. ``refused``: nothing is stopped while they are there.
-    """
-    problem = found.problem(application_id)
-    if not problem:
-        return ()
-    text = f"{problem}: what is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error"
-    return ((blocking_finding if refused else warning)(STRANGERS, text, know_members()),)
 
 
 def not_exactly_once(changelogs: Collection[TopicPartition], *, refused: bool) -> tuple[PreflightFinding, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import TopicFacts, TopicSet
+from streams_recovery.core.checks.runs import PARTITIONS, PartitionFacts
 from streams_recovery.core.checks.savepoints import UNATTRIBUTED, AttributionGaps
 from streams_recovery.core.checks.topics import REPLACED_TIMES
 from streams_recovery.core.compaction.plan import WINDOWED
@@ -55,19 +56,13 @@ def inputs_changed(topics: Iterable[TopicAtCut], last: Manifest | None, partitio
         yield f"new among the inputs since {last.savepoint_id}: {first_names(joined)}"
     if left := sorted(before - now):
         yield f"no longer among the inputs, and gone unless the configuration was changed: {first_names(left)}; {last.savepoint_id} was the last with them"
-    yield from repartitioned(partitions, last)
+    facts = PartitionFacts(savepoint_id=last.savepoint_id, there=partitions, saved=input_partitions(last))
+    yield from (found.text for _, found in PARTITIONS.ask(Occasion.SAVEPOINT, facts))
 
 
-def repartitioned(partitions: Mapping[str, int], last: Manifest) -> Iterable[str]:
-    """A sentence for inputs that have other numbers of ``partitions`` than in the savepoint ``last``."""
-    then = {topic.name: len(topic.partitions) for topic in last.topics if topic.role is TopicRole.INPUT}
-    other = {name: (then[name], count) for name, count in partitions.items() if name in then and then[name] != count}
-    if other:
-        named = first_names([f"{name} ({before} partitions, now {count})" for name, (before, count) in other.items()])
-        yield (
-            f"inputs have other partitions than in {last.savepoint_id}: {named}. No savepoint up to {last.savepoint_id} can be restored beside them any more: "
-            "their keys are in other partitions than their state"
-        )
+def input_partitions(manifest: Manifest) -> dict[str, int]:
+    """How many partitions each input had."""
+    return {topic.name: len(topic.partitions) for topic in manifest.topics if topic.role is TopicRole.INPUT}
 
 
 def of_restore(manifest: Manifest) -> tuple[str, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.runs import REFUSED, Refusals
 from streams_recovery.core.errors import PermanentError
 from streams_recovery.core.kafka_types import Consistency, TopicRole
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking, refused, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, as_findings, blocking, refused, warning
+from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.remedies.restores import choose_exact, look_before_replacing
 from streams_recovery.core.remedies.savepoints import keep_output
 from streams_recovery.core.repository.manifest import Manifest
@@ -83,7 +86,7 @@ def _of_plan(
     try:
         planned = plan(recovery, request)
     except PermanentError as error:
-        return (refused("plan", error),)
+        return as_findings(REFUSED.ask(Occasion.RESTORE, Refusals(why=(error.reason,), remedy=as_refused(error.next_step))))
     return (*_replaced(planned), *_emptied(recovery, planned, manifest))
 
 

@@ -5,17 +5,18 @@ The checks at the end tell whether the logs that were read are still those the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.runs import PARTITIONS, PartitionFacts
 from streams_recovery.core.errors import Damaged, LockLost, PermanentError, RecoveryError, Refused, StateDamaged, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking, refused, warning
-from streams_recovery.core.remedies.savepoints import save_after_partitions
+from streams_recovery.core.preflight.findings import PreflightFinding, as_findings, blocking, refused
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
 from streams_recovery.core.savepoint.request import CHANGED_STATE, SavepointRequest
-from streams_recovery.core.savepoint.warnings import repartitioned
+from streams_recovery.core.savepoint.warnings import input_partitions
 from streams_recovery.core.words import new_id
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext, not_gone
@@ -99,13 +100,13 @@ def before_savepoint(recovery: RecoveryContext, mode: QuiesceMode | None = None)
     return (*found, *refused, *_repartitioned(recovery))
 
 
-def _repartitioned(recovery: RecoveryContext) -> Iterator[PreflightFinding]:
+def _repartitioned(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     last = last_savepoint(recovery)
     if last is None:
-        return
-    inputs = recovery.cluster.describe_topics([topic.name for topic in last.topics if topic.role is TopicRole.INPUT])
-    for text in repartitioned({name: found.partitions for name, found in inputs.items()}, last):
-        yield warning("partitions", text, save_after_partitions())
+        return ()
+    saved = input_partitions(last)
+    there = {name: found.partitions for name, found in recovery.cluster.describe_topics(saved).items()}
+    return as_findings(PARTITIONS.ask(Occasion.SAVEPOINT, PartitionFacts(savepoint_id=last.savepoint_id, there=there, saved=saved)))
 
 
 def _refusal(kind: str, ask: Callable[[], object]) -> PreflightFinding | None:

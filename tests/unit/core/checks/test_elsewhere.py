@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core import topic_settings
+from streams_recovery.core.checks.catalogue import CHECKS
 from streams_recovery.core.checks.facts import AUTO_CREATE
 from tests.support.project import PROJECT
 
@@ -99,3 +100,79 @@ def test_a_check_that_is_written_elsewhere_is_found(tmp_path: Path, text: str) -
     (tmp_path / "operations").mkdir()
     (tmp_path / "operations" / "asks.py").write_text(text)
     assert list(elsewhere(tmp_path)) == ["operations/asks.py"]
+
+
+MAKERS = ("finding", "warning", "blocking_finding", "refused", "_refusal", "PreflightFinding")
+# By module: the kinds of the catalogue that it tells of by itself, and why that is another question.
+OTHERS: dict[str, tuple[frozenset[str], str]] = {
+    "operations/preflight.py": (
+        frozenset({"replication", "outputs-transferred"}),
+        "topics that were given fewer replicas; the refusal of a stop, in its own words",
+    ),
+    "operations/restore/dry_run.py": (frozenset({"outputs-empty"}), "what a plan that was made leaves empty"),
+    "operations/room.py": (frozenset({"space"}), "brokers that do not tell their disks"),
+    "operations/savepoint/begin.py": (frozenset({"hold"}), "the refusal of a mode that was asked for, in its own words"),
+}
+
+
+def told_in(path: Path) -> frozenset[str]:
+    """The kinds of the catalogue with which a module makes findings: written there, or a constant of that module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    constants = dict(pair for node in tree.body for pair in assigned(node))
+    used = {
+        constants.get(name) if isinstance(argument, ast.Name) and (name := argument.id) else getattr(argument, "value", None)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MAKERS
+        for argument in (*node.args[:1], *(word.value for word in node.keywords if word.arg == "kind"))
+    }
+    asked = {pair.elts[0].value for pair in ast.walk(tree) if is_named_question(pair)}
+    return frozenset(place.kind for check in CHECKS for place in check.places) & (used | asked)
+
+
+def is_named_question(node: ast.AST) -> bool:
+    """True for a pair of a kind and the function that asks, as the beginning of a savepoint has them."""
+    return (
+        isinstance(node, ast.Tuple)
+        and len(node.elts) == 2
+        and isinstance(node.elts[1], ast.Lambda)
+        and isinstance(node.elts[0], ast.Constant)
+    )
+
+
+def assigned(node: ast.stmt) -> Iterator[tuple[str, object]]:
+    """The constants that a statement names, one or several in a line."""
+    if not isinstance(node, ast.Assign):
+        return
+    target = node.targets[0]
+    several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+    names, values = (target.elts, node.value.elts) if several else ([target], [node.value])
+    for name, value in zip(names, values, strict=True):
+        if isinstance(name, ast.Name) and isinstance(value, ast.Constant):
+            yield name.id, value.value
+
+
+def findings_elsewhere(package: Path = PACKAGE) -> dict[str, frozenset[str]]:
+    paths = {path.relative_to(package).as_posix(): path for path in sorted(package.rglob("*.py"))}
+    found = {name: told_in(path) for name, path in paths.items() if not name.startswith("core/checks/")}
+    return {name: told for name, told in found.items() if told}
+
+
+def test_what_a_check_asks_no_preflight_and_no_rule_asks_by_itself_and_no_reason_is_left_over() -> None:
+    assert findings_elsewhere() == {name: kinds for name, (kinds, _) in OTHERS.items()}, (
+        "a question of the catalogue has one function there"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'def full():\n    return warning("space", "it is full", remedy())\n',
+        'LOW, OTHER = "disk-space-low", "other"\n\n\ndef full():\n    yield finding(LOW, Severity.WARNING, "it is full")\n',
+        'def asked():\n    return (("partitions", lambda: ask()),)\n',
+        'def asked():\n    return PreflightFinding(severity=1, kind="instances", text="", remedy=None)\n',
+    ],
+)
+def test_a_finding_of_the_catalogue_that_is_made_elsewhere_is_found(tmp_path: Path, text: str) -> None:
+    (tmp_path / "operations").mkdir()
+    (tmp_path / "operations" / "asks.py").write_text(text)
+    assert list(findings_elsewhere(tmp_path)) == ["operations/asks.py"]

@@ -12,8 +12,9 @@ from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import AUTO_CREATE, BrokerFacts, Facts, TopicFacts
+from streams_recovery.core.checks.runs import HOLD, MEMBERS, ROOM, MemberFacts, PauseFacts, Room
 from streams_recovery.core.checks.savepoints import HANGING, UNATTRIBUTED, AttributionGaps, HangingFacts
-from streams_recovery.core.group_members import KnownInstance, roll
+from streams_recovery.core.group_members import KnownInstance, Roll, roll
 from streams_recovery.core.kafka_types import GroupMember, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight.checks import (
     before_restore,
@@ -22,11 +23,6 @@ from streams_recovery.core.preflight.checks import (
     loses_unread,
     lost_with_cluster,
     not_exactly_once,
-    room_for_copy,
-    room_for_spark,
-    space_there,
-    stopped_by_default,
-    strangers,
     to_be_made,
     unmatched,
     written_again,
@@ -108,6 +104,18 @@ def test_a_safe_cluster_has_no_findings() -> None:
     assert before_backup(cluster(), [existing()]) == ()
     assert restoring(cluster(), saved(), [existing()], IDLE) == ()
     assert restoring(cluster(), saved(), [], IDLE) == ()
+
+
+def stopped_by_default(application_id: str, why: str | None) -> tuple[PreflightFinding, ...]:
+    return as_findings(HOLD.ask(Occasion.SAVEPOINT, PauseFacts(application_id=application_id, no_pause_because=why)))
+
+
+def strangers(found: Roll, *, refused: bool) -> tuple[PreflightFinding, ...]:
+    return as_findings(MEMBERS.ask(Occasion.RESTORE, MemberFacts(name="o", group_id="orders", roll=found, refused=refused)))
+
+
+def room(facts: Room) -> tuple[PreflightFinding, ...]:
+    return as_findings(ROOM.ask(Occasion.SAVEPOINT, facts))
 
 
 @pytest.mark.remedy("savepoint-hold")
@@ -333,10 +341,10 @@ def test_members_of_a_process_that_nobody_configured_block_whatever_stops_and_ar
         for thread in (1, 2)
     ]
     pattern = ApplicationKind.KAFKA_STREAMS.dialect.members
-    assert strangers(roll(threads, [KnownInstance(name="one"), KnownInstance(name="two")], threads=pattern), "orders", refused=True) == ()
+    assert strangers(roll(threads, [KnownInstance(name="one"), KnownInstance(name="two")], threads=pattern), refused=True) == ()
     alone = roll(threads, [KnownInstance(name="one")], threads=pattern)
     for refused, severity in ((True, PreflightSeverity.BLOCKING), (False, PreflightSeverity.WARNING)):
-        found = strangers(alone, "orders", refused=refused)
+        found = strangers(alone, refused=refused)
         assert kinds(found) == [("instances", severity)]
         assert "1 of orders-p1 at h; orders-p2 at h; 1 of its instances are known to run: one" in found[0].text
 
@@ -435,7 +443,7 @@ def test_what_to_do_about_other_partitions_is_possible_and_leaves_no_key_beside_
     assert never not in str(one)
     # Mirrored again into another one, which topic_map names: then the finding is gone.
     again = "primary.orders.again"
-    assert inputs_there(TOOLS, {again: saved_topic("orders")}, {name: there(partitions), again: there(2)}, (), found) == []
+    assert inputs_there(TOOLS, {again: saved_topic("orders")}, {name: there(partitions), again: there(2)}, (), found) == ()
 
 
 def test_what_a_restore_writes_counts_with_its_replicas_and_only_what_it_makes() -> None:
@@ -449,10 +457,10 @@ def test_what_a_restore_writes_counts_with_its_replicas_and_only_what_it_makes()
 
 
 @pytest.mark.remedy("room-brokers")
-@given(st.integers(0, 1 << 50), st.none() | st.integers(0, 1 << 50))
-def test_too_little_space_blocks_and_tight_space_warns(needed: int, free: int | None) -> None:
-    severities = [one.severity for one in space_there(needed, free)]
-    if free is None or free >= 2 * needed:
+@given(st.integers(0, 1 << 50), st.integers(0, 1 << 50))
+def test_too_little_space_blocks_and_tight_space_warns(needed: int, free: int) -> None:
+    severities = [one.severity for one in room(Room.for_topics(needed, free))]
+    if free >= 2 * needed:
         assert severities == []
     else:
         assert severities == [PreflightSeverity.BLOCKING if free < needed else PreflightSeverity.WARNING]
@@ -461,14 +469,14 @@ def test_too_little_space_blocks_and_tight_space_warns(needed: int, free: int | 
 @pytest.mark.remedy("room-repository", "room-spark")
 @pytest.mark.fault("F90")
 def test_a_disk_that_cannot_take_a_first_copy_blocks_and_one_that_hardly_can_is_told_of() -> None:
-    assert room_for_copy(100, 200, first=True) == ()
-    assert kinds(room_for_copy(100, 199, first=True)) == [("space", PreflightSeverity.WARNING)]
-    assert kinds(room_for_copy(100, 20, first=True)) == [("space", PreflightSeverity.WARNING)], "what logs have as text is compressed"
-    assert kinds(room_for_copy(100, 9, first=True)) == [("space", PreflightSeverity.BLOCKING)]
-    assert kinds(room_for_copy(100, 9, first=False)) == [("space", PreflightSeverity.WARNING)], "it may copy little"
-    assert room_for_copy(0, 0, first=True) == ()
-    assert room_for_spark("/scratch", 1 << 30, setting="spark.local.dir") == ()
-    (told,) = room_for_spark("/scratch", 1000, setting="spark.local.dir")
+    assert room(Room.for_copy(100, 200, first=True)) == ()
+    assert kinds(room(Room.for_copy(100, 199, first=True))) == [("space", PreflightSeverity.WARNING)]
+    assert kinds(room(Room.for_copy(100, 20, first=True))) == [("space", PreflightSeverity.WARNING)], "what logs have as text is compressed"
+    assert kinds(room(Room.for_copy(100, 9, first=True))) == [("space", PreflightSeverity.BLOCKING)]
+    assert kinds(room(Room.for_copy(100, 9, first=False))) == [("space", PreflightSeverity.WARNING)], "it may copy little"
+    assert room(Room.for_copy(0, 0, first=True)) == ()
+    assert room(Room.for_spark("/scratch", 1 << 30, setting="spark.local.dir")) == ()
+    (told,) = room(Room.for_spark("/scratch", 1000, setting="spark.local.dir"))
     assert told.text == "/scratch, where Spark keeps what does not fit into memory, has 1.0 kB free"
 
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams_recovery.core.checks.check import Occasion
+from streams_recovery.core.checks.runs import WRITER, WriterFacts
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
-from streams_recovery.core.preflight import checks
+from streams_recovery.core.preflight.findings import as_findings
 from streams_recovery.core.repository.ownership import (
     Counterpart,
     OwnershipEntry,
@@ -371,7 +373,7 @@ def test_what_must_not_be_restored_is_refused_before_anything_is_touched(
     me, other = (CLONE, OLD) if clone else (OLD, CLONE)
     found = Counterpart(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
     against = contradictions(last, found, application_id=me, is_clone=clone)
-    told = checks.outputs_transferred(last, me, source, against)
+    told = as_findings(WRITER.ask(Occasion.RESTORE, WriterFacts(last=last, application_id=me, source=source, against=against)))
     assert [one.severity for one in told] == ([] if severity is None else [severity])
     kind = "outputs-roll-back" if not against else "outputs-log" if last.role is Role.RETIRED else "outputs-one-writer"
     assert [one.remedy.kind.id for one in told] == ([] if severity is None else [kind])

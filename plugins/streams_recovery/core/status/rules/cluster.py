@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streams_recovery.core.checks.check import Occasion, Severity
+from streams_recovery.core.checks.runs import MEMBERS, REFUSED, ROOM, MemberFacts, Refusals, Room
 from streams_recovery.core.checks.savepoints import HANGING, UNATTRIBUTED, AttributionGaps, HangingFacts
+from streams_recovery.core.group_members import roll
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.remedies.groups import see_members
 from streams_recovery.core.remedies.remedy import KafkaTools
@@ -33,7 +35,7 @@ from streams_recovery.core.words import command, first_names, size, span
 # Problems, partitions or members in a text.
 _NAMED: Final = 3
 
-MISSING, REFUSED = "topic-missing", "restore-refused"
+MISSING = "topic-missing"
 
 
 def _find_topics(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
@@ -44,16 +46,12 @@ def _find_topics(observed: ObservedApplication, _limits: Limits) -> Iterator[Sta
 
 
 def _refused(observed: ObservedApplication) -> Iterator[StatusFinding]:
-    why = observed.cluster.refused if observed.cluster else ()
-    if why:
-        more = f"; and {len(why) - _NAMED} more" if len(why) > _NAMED else ""
-        yield finding(
-            REFUSED,
-            Severity.CRITICAL,
-            f"a restore of the newest exact savepoint would be refused: {'; '.join(why[:_NAMED])}{more}",
-            remedies=[command("restore", observed.name, "--plan"), command("backup", observed.name)],
-            numbers={"problems": float(len(why))},
-        )
+    facts = Refusals(
+        why=observed.cluster.refused if observed.cluster else (),
+        what="a restore of the newest exact savepoint would be refused: ",
+        commands=(command("restore", observed.name, "--plan"), command("backup", observed.name)),
+    )
+    yield from found_in_look(REFUSED, facts)
 
 
 def _missing(observed: ObservedApplication) -> Iterator[StatusFinding]:
@@ -224,7 +222,7 @@ def _stays(observed: ObservedApplication, _found: StatusFinding) -> bool:
     return observed.disks is not None and not observed.disks.brokers_seen
 
 
-DISK_FULL_SOON, LOW = "disk-full-soon", "disk-space-low"
+DISK_FULL_SOON = "disk-full-soon"
 
 
 def _find_disk_space(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
@@ -238,14 +236,8 @@ def _find_disk_space(observed: ObservedApplication, limits: Limits) -> Iterator[
                 subject=disk.name,
                 numbers={"seconds_left": left, "limit_seconds": limits.disk_full_within, "free_bytes": float(disk.free_bytes)},
             )
-        elif disk.free_bytes < limits.disk_free * disk.total_bytes:
-            yield finding(
-                LOW,
-                Severity.WARNING,
-                f"the disk of {disk.name} has {size(disk.free_bytes)} free of {size(disk.total_bytes)}",
-                subject=disk.name,
-                numbers={"free_bytes": float(disk.free_bytes), "total_bytes": float(disk.total_bytes), "limit": limits.disk_free},
-            )
+        else:
+            yield from found_in_look(ROOM, Room.of_disk(disk.name, disk.free_bytes, disk.total_bytes, limits.disk_free))
 
 
 def seconds_left(observed: ObservedApplication, disk: DiskStatus) -> float | None:
@@ -258,7 +250,7 @@ def _disk_stays(observed: ObservedApplication, found: StatusFinding) -> bool:
     return found.subject.startswith(BROKER) and _stays(observed, found)
 
 
-EMPTY, UNKNOWN, ERROR, SOME_GONE = "group-empty", "group-members-unknown", "instance-in-error", "instances-gone"
+EMPTY, ERROR, SOME_GONE = "group-empty", "instance-in-error", "instances-gone"
 _WORKING = ("RUNNING", "REBALANCING")
 _FAILED = ("ERROR", "PENDING_ERROR")
 
@@ -293,14 +285,9 @@ def _group(observed: ObservedApplication, cluster: ClusterFacts, instances: tupl
             remedies=look.commands,
         )
     if not group.empty and instances and all(one.state == "gone" for one in instances):
-        named = ", ".join(f"{member.client_id} on {member.host}" for member in group.members[:_NAMED]) or f"a group in state {group.state}"
-        yield finding(
-            UNKNOWN,
-            Severity.WARNING,
-            f"no configured instance runs, and the consumer group {group.group_id} has members: {named}",
-            remedies=look.commands,
-            numbers={"members": float(len(group.members))},
-        )
+        found = roll(group.members, (), threads=None)
+        facts = MemberFacts(name=observed.name, group_id=group.group_id, roll=found, refused=False, state=group.state)
+        yield from found_in_look(MEMBERS, facts)
 
 
 def _held(observed: ObservedApplication) -> bool:
@@ -309,7 +296,7 @@ def _held(observed: ObservedApplication) -> bool:
 
 
 RULES: Final = (
-    Rule(kinds=(MISSING, *UNATTRIBUTED.kinds(Occasion.LOOK), REFUSED), parts=(PartName.CLUSTER,), find=_find_topics),
+    Rule(kinds=(MISSING, *UNATTRIBUTED.kinds(Occasion.LOOK), *REFUSED.kinds(Occasion.LOOK)), parts=(PartName.CLUSTER,), find=_find_topics),
     Rule(kinds=(SOON, LOST, UNREAD), parts=(PartName.CLUSTER,), find=_find_input_retention),
     Rule(kinds=(*HANGING.kinds(Occasion.LOOK), LONG), parts=(PartName.CLUSTER,), find=_find_transactions),
     Rule(kinds=(HIGH, GROWS), parts=(PartName.CLUSTER,), find=_find_lag),
@@ -319,6 +306,8 @@ RULES: Final = (
         find=_find_topic_sizes,
         stays=_stays,
     ),
-    Rule(kinds=(DISK_FULL_SOON, LOW), parts=(PartName.DISKS,), find=_find_disk_space, stays=_disk_stays),
-    Rule(kinds=(EMPTY, UNKNOWN, ERROR, SOME_GONE), parts=(PartName.CLUSTER, PartName.APPLICATION), find=_find_instances),
+    Rule(kinds=(DISK_FULL_SOON, *ROOM.kinds(Occasion.LOOK)), parts=(PartName.DISKS,), find=_find_disk_space, stays=_disk_stays),
+    Rule(
+        kinds=(EMPTY, *MEMBERS.kinds(Occasion.LOOK), ERROR, SOME_GONE), parts=(PartName.CLUSTER, PartName.APPLICATION), find=_find_instances
+    ),
 )
