@@ -47,6 +47,8 @@ _LEVELS: Final = 3
 DELTA_BINARY_PACKED: Final = 5
 _ENCODINGS: Final = frozenset({PLAIN, _LEVELS, DELTA_BINARY_PACKED})
 _CHECKED_ENCODINGS: Final = {"offset": DELTA_BINARY_PACKED, "timestamp": DELTA_BINARY_PACKED}
+# The root, six columns, and a list of pairs within the last one.
+_SCHEMA_PARTS: Final = 11
 _ZSTD: Final = 6
 _DATA_PAGE: Final = 0
 
@@ -188,6 +190,9 @@ class Group:
 def groups_of(footer: bytes) -> list[Group]:
     """The row groups that a footer claims. Raises ``NotThrift`` for one that this software would not have written."""
     found = Reader(footer).struct()
+    if len(_structs(found, 2)) != _SCHEMA_PARTS:
+        # Up to version 23 at least, Arrow ends the process at a schema that is some thousand levels deep.
+        raise NotThrift("its schema has not the parts of that of a segment")
     groups = [_group(one) for one in _structs(found, 4)]
     if _number(found, 3) != sum(group.rows for group in groups):
         raise NotThrift("its row groups have not as many rows as it claims")

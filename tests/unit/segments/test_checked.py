@@ -241,6 +241,28 @@ def test_another_size_or_number_of_rows_is_damage_before_a_row_is_read(tmp_path:
     assert "has rows 1000, not 999" in damage(tmp_path, replace(file, rows=999))
 
 
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("levels", [0, 20_000])
+def test_a_schema_that_is_not_a_segment_s_is_damage_before_arrow_sees_it(tmp_path: Path, levels: int) -> None:
+    """Arrow up to version 23 ends the process at so many levels. With names of this length there are not too many parts for the size of the footer."""
+
+    def other(data: bytearray) -> None:
+        footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+        reader = checked.Reader(bytes(footer))
+        # The version, and the beginning of the list of the schema.
+        reader._byte(), reader._signed(), reader._byte()
+        start = reader.at
+        reader._list(8)
+        nested = [b"\x35\x00\x18\x1e" + b"a" * 30 + b"\x15\x02\x00"] * levels
+        leaf = b"\x15\x02\x25\x00\x18\x01z\x00"
+        count = levels + 1
+        listed = bytes([0xFC, count & 0x7F | 0x80, count >> 7 & 0x7F | 0x80, count >> 14])
+        changed = footer[:start] + listed + b"".join(nested) + leaf + footer[reader.at :]
+        data[-8 - len(footer) :] = changed + len(changed).to_bytes(4, "little") + b"PAR1"
+
+    assert "its schema has not the parts" in damage(tmp_path, altered(tmp_path, other))
+
+
 def _page_of_values(data: bytes) -> tuple[int, int]:
     """Where the page of values begins, and its size without its header."""
     column = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0).column(4)
