@@ -35,7 +35,7 @@ RUNS = {
 # What another function of the preflight asks of the cluster.
 OF_CLUSTER = {
     "core.preflight.findings.required": "core.preflight.findings.blocking",
-    "operations.bring_down.require_known_members": "core.preflight.checks.strangers",
+    "operations.bring_down.require_known_members": "operations.preflight._strangers",
 }
 # What depends on the request alone: no cluster answers it.
 OF_REQUEST = {
