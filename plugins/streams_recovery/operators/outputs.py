@@ -19,7 +19,7 @@ from streams_recovery.workflows import maintenance as steps
 
 class BeginOutputsOperator(ParamsOperator):
     """Find what is to be compared, from where to where, and leave the job its specification. Waits until the applications have processed the input that there
-    is. ``params_json`` renders to the run's params.
+    is.
     """
 
     takes = steps.BEGIN

@@ -92,14 +92,13 @@ class ConcludeDrillOperator(StepOperator):
 
 
 class ClaimIntervalSensor(Logged, BaseSensorOperator):
-    """Which interval this run is for, and a slot for it; waits, without a worker, while all slots are taken. ``params_json`` renders to JSON with the
-    params that ``ReprocessOptions`` is made of. A run by the schedule is skipped.
-    """
+    """Which interval this run is for, and a slot for it; waits, without a worker, while all slots are taken. A run by the schedule is skipped."""
 
     takes = steps.CLAIM
     template_fields: Sequence[str] = ("application_name", "params_json")
 
     def __init__(self, *, application_name: str, params_json: str = PARAMS, **kwargs: Any) -> None:
+        """``params_json`` renders to JSON with the params that ``ReprocessOptions`` is made of."""
         super().__init__(**treatment(self.takes) | kwargs)
         self.application_name = application_name
         self.params_json = params_json
