@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery import workflows
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.operations.restore.strategies import (
@@ -25,6 +27,8 @@ from streams_recovery.operations.restore.strategies import (
     RestoreTopics,
     UpgradeInPlace,
 )
+from streams_recovery.operators.savepoint import CaptureCutOperator
+from streams_recovery.operators.spark import CopyRecordsOperator
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint
 from streams_recovery.workflows.maintenance import BEGIN, COMPARE_OUTPUTS, CONCLUDE, OUTPUTS, SCHEDULED_RUN, START, STOP
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
@@ -398,3 +402,43 @@ def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:
                 if step.may_fail(SimpleNamespace(request=SimpleNamespace(safeguards=Safeguards(safety=policy))))
             ]
             assert allowed == ([SafetyPolicy.BEST_EFFORT, SafetyPolicy.SKIP] if step is restore.COPY_STATE else [])
+
+
+ALL_STEPS = sorted(
+    {
+        (module.__name__.rpartition(".")[2], name): step
+        for module in (maintenance, restore, rollout, sandbox, savepoint)
+        for name, step in vars(module).items()
+        if isinstance(step, Step) and step.needs
+    }.items()
+)
+
+
+class AnyAnswer:
+    """An answer with every part that a step could need."""
+
+    def __getattr__(self, name: str) -> str:
+        return name
+
+
+@pytest.mark.parametrize("step", [pytest.param(step, id=".".join(named)) for named, step in ALL_STEPS])
+def test_a_step_without_the_answer_of_one_before_it_is_refused_with_a_next_step(step: Step[Any]) -> None:
+    """As when a person marks a task as a success that did not run: the task behind it finds nothing."""
+    with pytest.raises(Refused, match=f"{step.name} needs what {step.needed[0].name} returns") as caught:
+        step.arguments({})
+    assert "trigger a new run" in caught.value.next_step
+    for need in step.needed:
+        others = {one.name: AnyAnswer() for one in step.needed if one != need}
+        may_lack = [optional for one, optional in zip(step.needs, step.optional, strict=True) if getattr(one, "step", one) == need]
+        if all(may_lack):
+            assert None in step.arguments(others)
+        else:
+            with pytest.raises(Refused, match=f"needs what {need.name} returns"):
+                step.arguments(others)
+
+
+@pytest.mark.parametrize("operator", [CaptureCutOperator, CopyRecordsOperator])
+def test_a_task_behind_one_that_was_marked_as_done_by_hand_fails_at_once(operator: Any) -> None:
+    task = operator(application_name="orders", results={"begin": "null", "quiesce": "null", "capture_cut": "null"})
+    with pytest.raises(AirflowFailException, match=r"needs what begin returns.*\n?.*Next: .*trigger a new run"):
+        task.execute({})

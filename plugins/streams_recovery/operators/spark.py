@@ -51,7 +51,8 @@ class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
 
     def execute(self, context: Context) -> Any:
         """Plan, submit, and see that the result is there."""
-        needed = needed_results(self.takes, self.results)
+        with airflow_errors():
+            needed = needed_results(self.takes, self.results)
         try:
             with airflow_errors(), context_of(self.application_name, site_of(needed)) as recovery:
                 return codec.encode(self._taken(recovery, needed, context))

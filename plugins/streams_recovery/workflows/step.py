@@ -6,8 +6,10 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from inspect import signature
 from typing import Any, Final, Generic, TypeVar
 
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -56,10 +58,10 @@ class ResultPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step(Generic[T]):
     """One step. ``name`` is its task id. ``call`` gets a RecoveryContext (two of them, the original's and the clone's, where ``pair`` is set) and the results
-    of the steps it ``needs``, or parts of them, None for a step that was not taken or failed; it returns a ``result``.
+    of the steps it ``needs``, or parts of them; it returns a ``result``. Where a parameter's annotation has None, the step goes on without that result.
 
     A transient error is tried again ``retries`` times, ``delay`` apart, or each time twice as long up to ``most_delay``; ``limit`` bounds one attempt. In a
-    restore that is resumed the step is not taken again once its journal shows the phase ``done_in``: those who need its result get None. ``message`` is what
+    restore that is resumed the step is not taken again once its journal shows the phase ``done_in``: those who need its result get none. ``message`` is what
     a person is told of a result, and ``commands`` are what can be run next, each shown on a line of its own.
     """
 
@@ -90,14 +92,37 @@ class Step(Generic[T]):
         """The steps whose results it needs, each once."""
         return tuple(dict.fromkeys(need.step if isinstance(need, ResultPart) else need for need in self.needs))
 
+    @property
+    def optional(self) -> tuple[bool, ...]:
+        """Whether ``call`` goes on without the result, or the part, for each that it ``needs``: its annotation has None then, or it takes any arguments."""
+        taken = list(signature(self.call).parameters.values()) if self.needs else []
+        if any(one.kind is one.VAR_POSITIONAL for one in taken):
+            return (True,) * len(self.needs)
+        positional = [str(one.annotation) for one in taken if one.kind is one.POSITIONAL_OR_KEYWORD]
+        return tuple(annotation.endswith("| None") for annotation in positional[len(positional) - len(self.needs) :])
+
     def arguments(self, results: Mapping[str, Any]) -> list[Any]:
-        """The arguments of ``call`` behind the applications, from the results of steps by their names."""
+        """The arguments of ``call`` behind the applications, from the results of steps by their names. Raises ``Refused`` naming a step that has left none,
+        where ``call`` does not go on without it.
+        """
         found = []
-        for need in self.needs:
+        for need, optional in zip(self.needs, self.optional, strict=True):
             step, of = (need.step, need.of) if isinstance(need, ResultPart) else (need, None)
             result = results.get(step.name)
-            found.append(result if of is None or result is None else of(result))
+            argument = result if of is None or result is None else of(result)
+            if argument is None and not optional:
+                raise _no_answer(self.name, step.name)
+            found.append(argument)
         return found
+
+
+def _no_answer(name: str, needed: str) -> Refused:
+    return Refused(
+        f"{name} needs what {needed} returns, and there is nothing: {needed} did not run, or a person has marked it as done",
+        next_step=f"{name} changed nothing; trigger a new run, and for a restore that was opened use `resume`",
+        step=name,
+        needs=needed,
+    )
 
 
 def _file(outcome: JobOutcome) -> ArtifactRef | None:
