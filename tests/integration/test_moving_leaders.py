@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
+from streams_recovery.core.errors import BrokerUnavailable, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.kafka.transactions import Transactions
 from streams_recovery.kafka.writer import PartitionWriter, Producers
 from tests.support.examples.rows import batch_of, rows_in
 from tests.support.kafka.records import connect, read, write
@@ -137,3 +140,38 @@ def test_what_is_read_while_leadership_moves_is_the_whole_range(
         found += batches
     assert (three.leader(tp), three.controller()) != before, "nothing moved"
     assert rows_in(found) == rows_of(0, ROWS)
+
+
+@pytest.mark.fault("F5")
+def test_a_partition_that_nobody_leads_is_told_with_its_brokers_and_never_as_missing(
+    three: ThreeBrokers, connection: KafkaConnection
+) -> None:
+    name = f"alone-{uuid.uuid4().hex[:12]}"
+    alone = TopicPartition(name, 0)
+    with KafkaCluster(connection, timeout=6) as cluster, Transactions(connection, timeout=6) as transactions:
+        cluster.create_topic(name, partitions=1, replication_factor=1, config={})
+        node = three.leader(alone)
+        three.kill(node)
+        try:
+            for ask in (
+                lambda: cluster.high_watermarks([alone]),
+                lambda: cluster.log_starts([alone]),
+                lambda: cluster.epoch_ends({alone: 0}),
+                lambda: cluster.whole_logs({alone: (0, 1)}),
+                lambda: transactions.transactional_writers([alone]),
+            ):
+                with pytest.raises(TransientError, match=rf"{alone} has no leader now; the replicas are on broker {node}") as caught:
+                    poll_until_noticed(ask)
+                assert caught.value.facts["partitions"] == {str(alone): [node]}
+        finally:
+            three.whole()
+        assert cluster.high_watermarks([alone]) == {alone: 0}
+        cluster.delete_topics([name])
+
+
+def poll_until_noticed(ask: Callable[[], object]) -> None:
+    """Ask until the controller has noticed that the broker is gone: until then it is a broker that does not answer."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with suppress(BrokerUnavailable):
+            ask()

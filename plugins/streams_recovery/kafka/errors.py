@@ -6,6 +6,7 @@ Codes at or above zero are the protocol's and mean the same in both clients; lib
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaError as LibrdkafkaError
@@ -13,6 +14,8 @@ from confluent_kafka import KafkaException
 from kafka import errors as pure
 
 from streams_recovery.core.errors import BrokerUnavailable, ConfigInvalid, NotFound, PermanentError, RecoveryError, Refused, TransientError
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.words import first_names
 from streams_recovery.kafka.connection import KafkaConnection
 
 CLIENT_ERRORS: Final = (KafkaException, pure.KafkaError, OSError)
@@ -192,6 +195,21 @@ def by_code(code: int | None, reason: str) -> RecoveryError:
     if code in _TRANSIENT:
         return TransientError(reason, next_step="try again; if it stays, check the brokers' health", code=code)
     return PermanentError(reason, next_step="see the broker's log for the reason", code=code)
+
+
+def no_leader(partitions: Mapping[TopicPartition, Sequence[int]]) -> TransientError:
+    """Partitions that exist and that no broker leads now, each with the brokers that have its replicas."""
+    brokers = sorted({str(broker) for replicas in partitions.values() for broker in replicas}, key=int)
+    return TransientError(
+        f"{first_names(partitions)} {'has' if len(partitions) == 1 else 'have'} no leader now; the replicas are on {_brokers(brokers)}",
+        next_step=f"see that {_brokers(brokers)} {'runs' if len(brokers) == 1 else 'run'}, then try again",
+        code=LEADER_NOT_AVAILABLE,
+        partitions={str(tp): list(replicas) for tp, replicas in sorted(partitions.items())},
+    )
+
+
+def _brokers(ids: Sequence[str]) -> str:
+    return f"broker {ids[0]}" if len(ids) == 1 else f"brokers {', '.join(ids)}"
 
 
 def unavailable(connection: KafkaConnection, reason: str, *, timeout: float, connected: bool) -> BrokerUnavailable:

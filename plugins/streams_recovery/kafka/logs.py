@@ -18,6 +18,7 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaExc
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but its stubs do not say so
     AlterConfigOpType,
+    ClusterMetadata,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
@@ -95,10 +96,15 @@ def _look_up(
             continue
         partition, error = max(failed.items(), key=_urgency)
         code = errors.code_of(error)
-        waiting = unknown_deadline if errors.unknown_partition(code) else deadline
+        # librdkafka says the same of a partition without a leader as of one that does not exist.
+        unknown = errors.unknown_partition(code)
+        leaderless = _without_leader(clients, failed) if unknown else {}
+        waiting = unknown_deadline if unknown and not leaderless else deadline
         if _urgency((partition, error)) == _HOPELESS or not waiting.pause():
+            if leaderless:
+                raise errors.no_leader(leaderless) from error
             raise errors.translated(error, clients.connection, f"asking for the offsets of {partition}", timeout=clients.timeout) from error
-        if errors.unknown_partition(code) or errors.stale_leader(code) or errors.unreachable(code):
+        if errors.stale_leader(code) or errors.unreachable(code):
             _refresh_metadata(clients)
     return found
 
@@ -134,9 +140,16 @@ def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:
     return 1 if errors.unknown_partition(code) else _HOPELESS
 
 
-def _refresh_metadata(clients: Clients) -> None:
+def _refresh_metadata(clients: Clients) -> ClusterMetadata:
     # librdkafka answers from its cache, and only a question for all topics corrects it at once.
-    clients.patiently("reading the cluster's metadata", lambda: clients.librdkafka.list_topics(timeout=clients.attempt_timeout))
+    return clients.patiently("reading the cluster's metadata", lambda: clients.librdkafka.list_topics(timeout=clients.attempt_timeout))
+
+
+def _without_leader(clients: Clients, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
+    """Those of these partitions that exist and have no leader now, each with the brokers that have its replicas."""
+    topics = _refresh_metadata(clients).topics
+    found = {tp: topics[tp.topic].partitions.get(tp.partition) for tp in partitions if tp.topic in topics}
+    return {tp: tuple(part.replicas) for tp, part in found.items() if part is not None and part.leader < 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,16 +232,19 @@ def epoch_ends(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[T
 
 
 def by_leader(clients: Clients, wanted: Collection[TopicPartition]) -> dict[int, list[TopicPartition]]:
-    """These partitions by the broker that leads them. Raises what a topic that is not there, or one without a leader, is."""
+    """These partitions by the broker that leads them. Raises what a topic that is not there, or partitions without a leader, are."""
     leaders: dict[int, list[TopicPartition]] = {}
+    leaderless: dict[TopicPartition, tuple[int, ...]] = {}
     for topic in clients.pure.describe_topics(sorted({tp.topic for tp in wanted})):
         if topic["error_code"]:
             raise errors.by_code(topic["error_code"], f"describing topic {topic['name']} failed: {errors.name_of(topic['error_code'])}")
         for part in topic["partitions"]:
             if (tp := TopicPartition(topic["name"], part["partition_index"])) in wanted:
                 if part["leader_id"] < 0:
-                    raise errors.by_code(errors.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
+                    leaderless[tp] = tuple(part["replica_nodes"])
                 leaders.setdefault(part["leader_id"], []).append(tp)
+    if leaderless:
+        raise errors.no_leader(leaderless)
     return leaders
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from kafka.structs import TopicPartition as PurePartition
 
-from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.remedies.remedy import Remedy
 from streams_recovery.core.remedies.transactions import OpenTransaction, end, wait
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.logs import by_leader
 
 _ONGOING = "Ongoing"
 _UNDECIDED = [_ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
@@ -150,7 +151,13 @@ class Transactions(ClusterVerbs):
             found: Mapping[PurePartition, Any] = self._clients.pure.describe_producers(requested)
             return found
 
-        answer = self._clients.patiently("describing producers", ask)
+        try:
+            answer = self._clients.patiently("describing producers", ask)
+        except BrokerUnavailable:
+            # kafka-python asks a broker -1 for a partition without a leader.
+            with self._clients.requesting("describing topics"):
+                by_leader(self._clients, partitions)
+            raise
         missing = [str(TopicPartition(*partition)) for partition in requested if partition not in answer]
         if missing:
             raise errors.by_code(None, f"the answer about producers leaves out {', '.join(missing[:20])}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,12 @@ from tests.support.kafka.scripted_clients import Script, ScriptedClients, offset
 TPS = [TopicPartition("t", number) for number in range(3)]
 NOT_LEADER = refusal(KafkaError.NOT_LEADER_FOR_PARTITION)
 UNKNOWN = refusal(KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def led(leaders: dict[int, int]) -> Any:
+    """Metadata of the topic's partitions, by their leaders."""
+    partitions = {number: SimpleNamespace(leader=leader, replicas=[10, 4]) for number, leader in leaders.items()}
+    return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
 
 
 def ask(clients: ScriptedClients) -> dict[TopicPartition, int]:
@@ -58,16 +65,32 @@ def test_one_whose_offset_never_comes_is_named(answer: object) -> None:
 
 
 def test_one_that_is_not_known_yet_is_asked_for_with_fresh_metadata() -> None:
-    client = Script(list_offsets=[offsets({0: 10, 1: UNKNOWN, 2: NOT_LEADER}), offsets({1: 21, 2: 22})], list_topics=[None])
+    client = Script(list_offsets=[offsets({0: 10, 1: UNKNOWN, 2: NOT_LEADER}), offsets({1: 21, 2: 22})], list_topics=[led({})])
     assert ask(ScriptedClients(librdkafka=client)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 22}
     assert [verb for verb, _, _ in client.asked] == ["list_offsets", "list_topics", "list_offsets"]
 
 
 def test_one_that_stays_unknown_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_UNKNOWN_SECONDS", 0.15)
-    client = Script(list_offsets=[offsets({0: 10, 1: UNKNOWN, 2: 12})] * 50, list_topics=[None] * 50)
+    client = Script(list_offsets=[offsets({0: 10, 1: UNKNOWN, 2: 12})] * 50, list_topics=[led({0: 1, 2: 1})] * 50)
     with pytest.raises(NotFound, match="t-1"):
         ask(ScriptedClients(librdkafka=client, timeout=60))
+
+
+@pytest.mark.fault("F5")
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._NOENT, KafkaError._UNKNOWN_PARTITION])
+def test_one_that_nobody_leads_is_waited_for_and_then_told_with_its_brokers_and_never_as_missing(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(logs, "_UNKNOWN_SECONDS", 0.0)
+    answers = [offsets({0: 10, 1: refusal(code), 2: 12})]
+    found = Script(list_offsets=[*answers, offsets({1: 21})], list_topics=[led({0: 1, 1: -1, 2: 1})])
+    assert ask(ScriptedClients(librdkafka=found)) == {TPS[0]: 10, TPS[1]: 21, TPS[2]: 12}
+    client = Script(list_offsets=answers * 50, list_topics=[led({0: 1, 1: -1, 2: 1})] * 50)
+    with pytest.raises(TransientError, match="t-1 has no leader now; the replicas are on brokers 4, 10") as caught:
+        ask(ScriptedClients(librdkafka=client, timeout=0.15))
+    assert caught.value.facts["partitions"] == {"t-1": [10, 4]}
+    assert "brokers 4, 10 run" in caught.value.next_step
 
 
 def test_a_missing_right_is_told_at_once_whatever_else_is_wrong() -> None:
