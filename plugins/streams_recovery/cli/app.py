@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from streams_recovery.cli.commands import PANELS, Command, CommandGroup
 from streams_recovery.cli.screen import line, remembered, say_error, say_unexpected, say_waiting, say_warnings
 from streams_recovery.core.errors import EXIT_CODES, RecoveryError
+from streams_recovery.core.names import each_once
 
 _HELP = """Savepoints and restores of Kafka Streams applications, from a terminal.
 
@@ -33,7 +34,11 @@ class Unloaded(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the loaded command: from here on that one is asked."""
-        return self.loaded().make_context(info_name, args, parent, **extra)
+        found = self.loaded().make_context(info_name, args, parent, **extra)
+        for one in found.command.params:
+            if isinstance(given := found.params.get(one.name), (list, tuple)):
+                each_once(one.opts[0], given)
+        return found
 
     def loaded(self) -> Any:
         """The command with its options."""

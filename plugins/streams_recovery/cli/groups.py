@@ -253,7 +253,7 @@ def _request(
 ) -> GroupRequest:
     if groups and all_groups:
         raise typer.BadParameter("Only one of --group and --all-groups.")
-    return GroupRequest(action=action, groups=tuple(dict.fromkeys(groups or ())), all_groups=all_groups, scope=scope, scenario=scenario)
+    return GroupRequest(action=action, groups=tuple(groups or ()), all_groups=all_groups, scope=scope, scenario=scenario)
 
 
 def _scenario(*given: ResetScenario | None) -> ResetScenario:

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from streams_recovery.core.names import checked_name
+from streams_recovery.core.names import checked_name, each_once
 from streams_recovery.core.words import LATEST, PATTERN
 
 T = TypeVar("T")
@@ -134,6 +134,7 @@ def _plain(kind: Any, asked: FormField, value: Any) -> Any:
     if value is None:
         return None
     if get_origin(kind) is tuple:
+        each_once(asked.shown, value)
         return tuple(checked_name("topic", name) for name in value) if asked.kind is FieldKind.TOPICS else tuple(value)
     if issubclass(kind, enum.Enum):
         return kind(value) if value else None

@@ -7,16 +7,19 @@ not begin with a dash, so that it is never read as an option.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
 from math import inf
 from re import _parser  # type: ignore[attr-defined]  # what a pattern consists of; there is no other way to ask
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
+from streams_recovery.core.words import first_names
 
+T = TypeVar("T")
 LONGEST_NAME: Final = 249
 NAME: Final = r"[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}"
 _ALLOWED = re.compile(NAME)
@@ -41,6 +44,16 @@ def checked_name(what: str, name: str) -> str:
             what=what,
         )
     return name
+
+
+def each_once(shown: str, given: Collection[T]) -> Collection[T]:
+    """Names or numbers that were ``given`` for one option, ``shown`` to a person as such. Raises ``ConfigInvalid`` for one that is there twice: a slip of the
+    hand, in place of another name.
+    """
+    twice = [str(one) for one, count in Counter(given).items() if count > 1]
+    if twice:
+        raise ConfigInvalid(f"{shown} has {first_names(twice)} more than once", next_step="give each one once", names=twice)
+    return given
 
 
 def is_name(name: str) -> bool:

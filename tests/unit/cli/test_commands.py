@@ -20,6 +20,7 @@ from documentation.pages import COMMAND_LINE, DOCS, command_page
 from streams_recovery.cli import commands
 from streams_recovery.cli.app import app
 from streams_recovery.cli.commands import PANELS, Command, CommandGroup, Panel
+from streams_recovery.core.errors import ConfigInvalid
 from tests.support.command_line import command, every_command
 from tests.support.project import PROJECT
 from tests.support.repository.state_repository import FIRST, environment, fill
@@ -174,3 +175,20 @@ def test_what_only_looks_at_the_repository_loads_no_client_and_no_run(tmp_path: 
     loaded = modules_of(words, variables={**environment(), "STREAMS_RECOVERY_CONFIG_DIR": str(tmp_path)})
     assert "streams_recovery.config.model" in loaded
     assert loaded & NOT_TO_LOOK == set()
+
+
+LISTS = [(words, one.opts[0]) for words in every_command() for one in command(*words).params if getattr(one, "multiple", False)]
+
+
+@pytest.mark.parametrize(("words", "name"), LISTS, ids=[" ".join((*words, name)) for words, name in LISTS])
+def test_a_name_that_an_option_has_twice_is_refused(words: tuple[str, ...], name: str) -> None:
+    needed = [word for one in command(*words).params if one.required for word in (*one.opts[:1] * (one.param_type_name == "option"), "1")]
+    result = CliRunner().invoke(app, [*words, *needed, name, "1", name, "1"])
+    assert isinstance(result.exception, ConfigInvalid), result.output
+    assert f"{name} has 1 more than once" in str(result.exception)
+
+
+def test_names_with_commas_are_held_to_it_too() -> None:
+    assert len(LISTS) > 10
+    result = CliRunner().invoke(app, ["rebuild", "orders", "--reason", "r", "--input-topics", "a,b", "--input-topics", "c,a"])
+    assert "--input-topics has a more than once" in str(result.exception)

@@ -103,6 +103,13 @@ def test_a_form_has_what_the_fields_of_a_request_ask_for_in_their_order_and_by_r
     assert [one.name for one in Base.FORM] == ["reason"]
 
 
+@pytest.mark.parametrize(("field", "given"), [("kept", ["a", "b", "a"]), ("layer", [1, 1])])
+def test_what_a_list_has_twice_is_refused(field: str, given: list[Any]) -> None:
+    with pytest.raises(ConfigInvalid, match=f"`{field}` has {given[0]} more than once") as caught:
+        painted(**{field: given})
+    assert caught.value.facts == {"names": [str(given[0])]}
+
+
 def test_a_request_is_made_of_what_was_given_and_else_is_as_its_type_has_it() -> None:
     empty = Painted(reason="", run_id="r1", guards=Guards())
     assert painted() == painted(colour=None, layer=None, kept=None, reason=None) == painted(colour="", unknown=1, run_id="r2") == empty
