@@ -31,7 +31,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.context import EnvironmentConnections, Requester
 from streams_recovery.cli.runner import Runner
 from streams_recovery.engine.submitter import SparkSubmit
-from streams_recovery.operations.compaction import CompactRequest
+from streams_recovery.operations.compaction import CompactRequest, How
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.savepoint import SavepointRequest
@@ -88,7 +88,7 @@ def measure(on: Stage, orders: int) -> Table:
     on.generator.feed(orders)
     wait_counted(on.recovery, orders, seconds=900)
     full = runs.backup(on.runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="benchmark", reason="", mode=None)).savepoint_id
-    compact = CompactRequest(savepoint="latest", run_id=uuid.uuid4().hex, requested_by="benchmark", reason="")
+    compact = CompactRequest(savepoint="latest", how=How.LATEST_PER_KEY, run_id=uuid.uuid4().hex, requested_by="benchmark", reason="")
     compacted = runs.compact(on.runner, compact)
     if compacted is None:
         raise SystemExit("there was nothing to compact")

@@ -1,9 +1,9 @@
-"""Compacts the newest savepoint, so that a restore loads one record of each key and not the whole history.
+"""Compacts the newest savepoint: to one record of each key, so that a restore does not load the whole history, or its small files to larger ones.
 
-*plan* lists the changelogs that can be compacted to the newest record of each key. For each other changelog it shows why not. When none can be
-compacted, the other tasks are skipped. *compact_records* is the Spark job: it writes the compacted changelogs, reads them back, and compares their
-state with that of the original ones. *publish* makes a savepoint when both states are equal. It has the cut, the time and the label of the original
-savepoint, which stays until retention removes it.
+With `how` *latest-per-key*, *plan* lists the changelogs that can be compacted to the newest record of each key. For each other changelog it shows why not.
+With *small-files* it lists the partitions in which small files lie side by side. When there is nothing to do, the other tasks are skipped. *write_files* is
+the Spark job: it writes the files anew, reads them back, and compares the state of both changelogs, or every record. *publish* makes a savepoint when both
+are equal. It has the cut, the time and the label of the original savepoint, which stays until retention removes it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.words import PATTERN
+from streams_recovery.operations.compaction import How
+from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, savepoints_of
 from streams_recovery.operators.dags import by_id, scheduled
 from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
-from streams_recovery.operators.spark import CompactRecordsOperator
+from streams_recovery.operators.spark import WriteFilesOperator
 from streams_recovery.operators.state import ReportCompactedOperator
+
+HOW = {
+    "latest-per-key": "Keep the newest record of each key of changelogs",
+    "small-files": "Merge small files, with every record",
+}
 
 
 def streams_compact(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     params = {
         "savepoint": Param("latest", type="string", pattern=f"^(latest|{PATTERN})$", title="Savepoint", description="latest: the newest"),
+        "how": form.choice(How.LATEST_PER_KEY.value, "How", HOW),
         "reason": Param("", type="string", maxLength=500, title="Reason", description="Kept with the new savepoint."),
     }
     with scheduled(
@@ -37,9 +45,10 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
         description=f"Compaction of savepoints of {config.application.id}",
         tags=["compact"],
     ) as dag:
+        reason = "{{ params.reason or '' }}"
         (
-            PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", reason="{{ params.reason or '' }}")
-            >> CompactRecordsOperator(application_name=name)
+            PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", how="{{ params.how }}", reason=reason)
+            >> WriteFilesOperator(application_name=name)
             >> PublishCompactedOperator(application_name=name)
             >> ReportCompactedOperator(summary=result_of("publish"), about=name, inlets=[savepoints_of(name)])
         )

@@ -1,9 +1,9 @@
 """Removes savepoints that no rule in the application's `retention` section keeps, after it has merged small files of the newest one.
 
-*plan_merge* lists the partitions in which `retention.merge_files` small files lie side by side. *merge_files* is the Spark job: it writes each group as one
-file, reads that back and compares every record. *publish_merged* makes a savepoint of the same moment, cut and records. Later savepoints go on from it, so that
-a year of them is restored from few files. When nothing is worth it, and with `apply` false, these are skipped. When they fail, the run fails, and savepoints
-expire all the same.
+*merge* is what `streams_compact` does with small files. *plan* lists the partitions in which `retention.merge_files` of them lie side by side. *write_files*
+writes each group as one file, reads that back and compares every record. *publish* makes a savepoint of the same moment, cut and records. Later savepoints
+go on from it, so that a year of them is restored from few files. When nothing is worth it, and with `apply` false, these are skipped. When they fail, the run
+fails, and savepoints expire all the same.
 
 *plan* shows every savepoint with the rules that keep it, and those that would be removed. It changes nothing. *expire* carries the plan out, under
 the application's lock, as the param `apply` says. With `after_days` the first run announces from which day on runs delete, and no run deletes before
@@ -13,15 +13,15 @@ that day. A removed savepoint cannot be restored any more. Its files are deleted
 from __future__ import annotations
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, TriggerRule
+from airflow.sdk import DAG, TaskGroup, TriggerRule
 
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, scheduled
 from streams_recovery.operators.form import utc
-from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator, PlanMergeOperator, PublishMergedOperator
-from streams_recovery.operators.spark import MergeFilesOperator
+from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator, PlanMergeOperator, PublishCompactedOperator
+from streams_recovery.operators.spark import WriteFilesOperator
 
 APPLY = {
     "true": "Yes: remove what the plan shows",
@@ -44,12 +44,13 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
         tags=["expire"],
     ) as dag:
         apply = "{{ params.apply }}"
-        publish_merged = PublishMergedOperator(application_name=name)
-        PlanMergeOperator(application_name=name, apply=apply) >> MergeFilesOperator(application_name=name) >> publish_merged
+        with TaskGroup("merge"):
+            publish = PublishCompactedOperator(application_name=name)
+            PlanMergeOperator(application_name=name, apply=apply) >> WriteFilesOperator(application_name=name) >> publish
         # *merged* fails the run when the merge did, which an expiry that succeeds would hide.
-        publish_merged >> EmptyOperator(task_id="merged")
+        publish >> EmptyOperator(task_id="merged")
         plan = PlanExpiryOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE)
-        publish_merged >> plan >> ExpireOperator(application_name=name, apply=apply)
+        publish >> plan >> ExpireOperator(application_name=name, apply=apply)
     return dag
 
 

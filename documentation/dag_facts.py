@@ -176,7 +176,7 @@ FACTS: Final[Mapping[str, DagFacts]] = {
     "streams_expire": DagFacts(
         when="`retention.schedule`, or by hand",
         stops=NOTHING,
-        how_long="the lock is taken for *publish_merged*, and while files are removed",
+        how_long="the lock is taken for *merge.publish*, and while files are removed",
         command="streams-recovery expire orders --plan",
         more="airflow.md#streams_expire_name",
     ),

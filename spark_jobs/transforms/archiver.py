@@ -46,7 +46,8 @@ from streams_recovery.core.archive.tick import (
     archived_to,
     plan_tick,
 )
-from streams_recovery.core.compaction.merge import Accepted, MergeSpec, judge
+from streams_recovery.core.compaction.rewritten import judge
+from streams_recovery.core.compaction.values import Accepted, CompactSpec, How, RangeToCompact
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost, RecoveryError, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
@@ -392,10 +393,7 @@ class Archiver:
         base = self._base()
         logs = behind(self._archive, base, state=self._state is not None)
         groups = groups_to_join(self._archive, logs, file_records=self.spec.limits.file_records)
-        accepted: tuple[Accepted, ...] = ()
-        if groups:
-            wanted = MergeSpec(application_id=self.spec.application_id, groups=groups, compression_level=self.spec.compression_level)
-            accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
+        accepted = self._merged(groups) if groups else ()
         self._others = []
         joined = self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers)
         self._append(replace(joined, cut=None if self._state is None else cut_behind(self._archive, base)))
@@ -409,6 +407,16 @@ class Archiver:
         # Readers go back to this entry, and plans that were made before it a little further.
         if not self._is_used():
             self._tidy("old entries of the archive", lambda: self._log.prune(_KEPT, whole=False))
+
+    def _merged(self, groups: tuple[RangeToCompact, ...]) -> tuple[Accepted, ...]:
+        wanted = CompactSpec(
+            application_id=self.spec.application_id,
+            how=How.SMALL_FILES,
+            ranges=groups,
+            max_records=self.spec.limits.file_records,
+            compression_level=self.spec.compression_level,
+        )
+        return judge(wanted.how, groups, merge_groups(self.context, wanted, self.access).ranges).accepted
 
     def _is_used(self) -> bool:
         """True while somebody may use what was there when he said so. What was said to an archiver before this one is looked up once."""

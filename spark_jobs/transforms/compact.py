@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,9 +21,9 @@ from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.state_digest import KeyedState, no_state, states
 from spark_jobs.transforms.task_runner import attempt_name, in_tasks, results_of_tasks, run_tasks
-from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted, PartitionToCompact
+from streams_recovery.core.compaction.values import CompactResult, CompactSpec, RangeCompacted, RangeToCompact
 from streams_recovery.core.repository.check import FileChecked, FileToCheck
-from streams_recovery.core.repository.compaction_proof import Compaction, CompactionProof
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 
@@ -42,33 +42,45 @@ def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: JobAccess)
     What is found is reported, not judged: see ``core.compaction``. Fails when a file of the original is damaged.
     """
     started = time.monotonic()
-    logs = range(len(spec.partitions))
-    originals = {log: spec.partitions[log].files for log in logs}
+    logs = range(len(spec.ranges))
+    originals = {log: spec.ranges[log].files for log in logs}
     ranges = _written(survivors(spark, spec, access), spec, access)
     files = {log: [copied.file for copied in ranges[log] if copied.file is not None] for log in logs}
     checked = _checked(spark, spec, ranges, access)
-    before = states(rows_of(spark, originals, access), spec.partitions)
-    after = states(rows_of(spark, files, access), spec.partitions)
-    partitions = tuple(
-        PartitionCompacted(
-            tp=wanted.tp,
-            ranges=ranges[log],
-            proof=_proof(wanted, before.get(log, no_state(log)), after.get(log, no_state(log))),
-            foreign=before.get(log, no_state(log)).foreign,
-            problems=tuple(problem for file in files[log] for problem in checked[file.key].problems),
-        )
-        for log, wanted in enumerate(spec.partitions)
+    before = states(rows_of(spark, originals, access), spec.ranges)
+    after = states(rows_of(spark, files, access), spec.ranges)
+    found = tuple(
+        _compacted(wanted, before.get(log, no_state(log)), after.get(log, no_state(log)), ranges[log], checked)
+        for log, wanted in enumerate(spec.ranges)
     )
-    return CompactResult(partitions=partitions, seconds=time.monotonic() - started)
+    return CompactResult(ranges=found, seconds=time.monotonic() - started)
+
+
+def _compacted(
+    wanted: RangeToCompact, before: KeyedState, after: KeyedState, ranges: tuple[CopiedRange, ...], checked: Mapping[str, FileChecked]
+) -> RangeCompacted:
+    return RangeCompacted(
+        tp=wanted.tp,
+        ranges=ranges,
+        rows_before=before.rows,
+        rows_after=after.rows,
+        digest_before=before.digest,
+        digest_after=after.digest,
+        keys=before.keys,
+        state_before=before.state,
+        state_after=after.state,
+        foreign=before.foreign,
+        problems=tuple(problem for copied in ranges if copied.file is not None for problem in checked[copied.file.key].problems),
+    )
 
 
 def survivors(spark: SparkSession, spec: CompactSpec, access: JobAccess) -> DataFrame:
     """The rows that stay. Those that carry the newest timestamp of a windowed store's log are named twice when they are the newest of their key."""
-    rows = rows_of(spark, {log: wanted.files for log, wanted in enumerate(spec.partitions)}, access)
-    return newest_of_each_key(rows, spec.partitions).unionByName(_newest_in_time(spark, spec.partitions, access))
+    rows = rows_of(spark, {log: wanted.files for log, wanted in enumerate(spec.ranges)}, access)
+    return newest_of_each_key(rows, spec.ranges).unionByName(_newest_in_time(spark, spec.ranges, access))
 
 
-def newest_of_each_key(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> DataFrame:
+def newest_of_each_key(rows: DataFrame, partitions: Sequence[RangeToCompact]) -> DataFrame:
     """The newest row of each key of each log. Tombstones stay only where the store needs them; rows without a key are no state."""
     keeping = [log for log, wanted in enumerate(partitions) if wanted.keeps_deleted]
     newest = F.max_by(F.struct("offset", "timestamp", "timestamp_type", "value", "headers"), "offset").alias("row")
@@ -76,7 +88,7 @@ def newest_of_each_key(rows: DataFrame, partitions: Sequence[PartitionToCompact]
     return found.filter(F.col("row")["value"].isNotNull() | F.col("log").isin(keeping)).select("log", "key", "row.*")
 
 
-def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact], access: JobAccess) -> DataFrame:
+def _newest_in_time(spark: SparkSession, partitions: Sequence[RangeToCompact], access: JobAccess) -> DataFrame:
     """The last of the rows with the latest timestamp, of each log of a windowed store: a newer row of its key may be older in time."""
     wanted = [
         (log, max(one.files, key=lambda file: (file.max_timestamp, file.first_offset)))
@@ -99,16 +111,16 @@ def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact
 def _written(rows: DataFrame, spec: CompactSpec, access: JobAccess) -> dict[int, tuple[CopiedRange, ...]]:
     """Segments of ``rows``, one task a log. Ranges follow each other from the start of the log's archive to its end."""
     # Without the files: this goes to every task, which needs of a log only where it begins.
-    logs = replace(spec, partitions=tuple(replace(one, files=()) for one in spec.partitions))
+    logs = replace(spec, ranges=tuple(replace(one, files=()) for one in spec.ranges))
 
-    ordered = one_log_at_a_time(rows, len(spec.partitions), "offset")
-    found: dict[int, list[CopiedRange]] = {log: [] for log in range(len(spec.partitions))}
+    ordered = one_log_at_a_time(rows, len(spec.ranges), "offset")
+    found: dict[int, list[CopiedRange]] = {log: [] for log in range(len(spec.ranges))}
     for written in results_of_tasks(ordered, lambda batches: write_logs(batches, logs, access), FileWritten):
         found[written.log].append(written.copied)
-    return {log: _to_the_end(wanted, found[log]) for log, wanted in enumerate(spec.partitions)}
+    return {log: _to_the_end(wanted, found[log]) for log, wanted in enumerate(spec.ranges)}
 
 
-def _to_the_end(wanted: PartitionToCompact, pieces: Sequence[CopiedRange]) -> tuple[CopiedRange, ...]:
+def _to_the_end(wanted: RangeToCompact, pieces: Sequence[CopiedRange]) -> tuple[CopiedRange, ...]:
     ordered = sorted(pieces, key=lambda piece: piece.start)
     end = ordered[-1].end if ordered else wanted.start
     if end == wanted.end:
@@ -129,7 +141,7 @@ def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Job
             segment = write_segment((as_segment(piece[2]) for piece in pieces), path, compression_level=spec.compression_level)
             if segment is None:
                 continue
-            wanted = spec.partitions[log]
+            wanted = spec.ranges[log]
             start, end = ends.get(log, wanted.start), segment.last_offset + 1
             key = layout.segment(wanted.tp, start, end, attempt_name())
             repository.put_file(key, path)
@@ -174,7 +186,7 @@ def _checked(
     layout = Layout(spec.application_id)
     wanted = [
         FileToCheck(tp=one.tp, start=copied.start, end=copied.end, file=copied.file, savepoints=())
-        for log, one in enumerate(spec.partitions)
+        for log, one in enumerate(spec.ranges)
         for copied in ranges[log]
         if copied.file is not None
     ]
@@ -183,16 +195,3 @@ def _checked(
         spark.sparkContext, wanted, lambda one: check_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows, doing
     )
     return {one.key: one for one in done}
-
-
-def _proof(wanted: PartitionToCompact, before: KeyedState, after: KeyedState) -> CompactionProof:
-    return CompactionProof(
-        tp=wanted.tp,
-        rows_before=before.rows,
-        rows_after=after.rows,
-        keys=before.keys,
-        state_before=before.state,
-        state_after=after.state,
-        digest_before=before.digest,
-        digest_after=after.digest,
-    )

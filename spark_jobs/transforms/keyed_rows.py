@@ -14,7 +14,7 @@ from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import in_tasks
-from streams_recovery.core.compaction.plan import in_portions
+from streams_recovery.core.compaction.values import in_portions
 from streams_recovery.core.repository.manifest import SegmentFile
 
 COLUMNS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")

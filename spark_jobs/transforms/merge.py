@@ -14,7 +14,7 @@ from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import attempt_name, run_tasks
-from streams_recovery.core.compaction.merge import GroupMerged, GroupToMerge, MergeResult, MergeSpec
+from streams_recovery.core.compaction.values import CompactResult, CompactSpec, RangeCompacted, RangeToCompact
 from streams_recovery.core.repository.check import FileToCheck, content_problems
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 WORTH_OF_A_FILE: Final = 1_000
 
 
-def merge_groups(context: SparkContext, spec: MergeSpec, access: JobAccess) -> MergeResult:
+def merge_groups(context: SparkContext, spec: CompactSpec, access: JobAccess) -> CompactResult:
     """Write each group as one segment, and read it back from the repository. What is found is reported, not judged. Fails when a file is damaged."""
     started = time.monotonic()
     layout, level = Layout(spec.application_id), spec.compression_level
-    doing = Doing(name="merging files", records=sum(group.rows for group in spec.groups))
+    doing = Doing(name="merging files", records=sum(group.rows for group in spec.ranges))
 
-    def work(group: GroupToMerge) -> GroupMerged:
+    def work(group: RangeToCompact) -> RangeCompacted:
         return merge_group(access.repository(), layout, group, level)
 
-    merged = run_tasks(context, spec.groups, work, GroupMerged, lambda group: group.rows + WORTH_OF_A_FILE * len(group.files), doing)
-    return MergeResult(groups=tuple(merged), seconds=time.monotonic() - started)
+    merged = run_tasks(context, spec.ranges, work, RangeCompacted, lambda group: group.rows + WORTH_OF_A_FILE * len(group.files), doing)
+    return CompactResult(ranges=tuple(merged), seconds=time.monotonic() - started)
 
 
-def merge_group(repository: Repository, layout: Layout, group: GroupToMerge, compression_level: int) -> GroupMerged:
+def merge_group(repository: Repository, layout: Layout, group: RangeToCompact, compression_level: int) -> RangeCompacted:
     """One group. Needs local space for the new file and the largest of the old ones, and memory for one row group. Runs in a task."""
     # Shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.segments.files import contents_of, write_segment  # noqa: PLC0415
@@ -61,9 +61,9 @@ def merge_group(repository: Repository, layout: Layout, group: GroupToMerge, com
         fetch(repository, file, path)
         seen, ascending = contents_of(path, file, after)
     wanted = FileToCheck(tp=group.tp, start=group.start, end=group.end, file=file, savepoints=())
-    return GroupMerged(
+    return RangeCompacted(
         tp=group.tp,
-        merged=CopiedRange(start=group.start, end=group.end, file=file, compacted=group.compacted),
+        ranges=(CopiedRange(start=group.start, end=group.end, file=file, compacted=group.compacted),),
         rows_before=before.rows,
         rows_after=after.rows,
         digest_before=before.hexdigest(),
@@ -72,7 +72,7 @@ def merge_group(repository: Repository, layout: Layout, group: GroupToMerge, com
     )
 
 
-def _seen(repository: Repository, group: GroupToMerge, digest: RowDigest) -> Iterator[pa.RecordBatch]:
+def _seen(repository: Repository, group: RangeToCompact, digest: RowDigest) -> Iterator[pa.RecordBatch]:
     for batch in counted(archived_batches(repository, group.files)):
         digest.update(batch)
         yield batch

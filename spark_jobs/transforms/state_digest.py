@@ -15,7 +15,7 @@ from pyspark.sql.window import Window
 
 from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time
 from spark_jobs.transforms.task_runner import results_of_tasks
-from streams_recovery.core.compaction.plan import PartitionToCompact
+from streams_recovery.core.compaction.values import RangeToCompact
 from streams_recovery.core.kafka_types import StoreKind
 
 # The header that Kafka Streams gives every value of a suppress buffer, and the only version whose keys are the buffer's own.
@@ -42,7 +42,7 @@ def no_state(log: int) -> KeyedState:
     return KeyedState(log=log, rows=0, keys=0, state=0, foreign=0, digest=RowDigest().hexdigest())
 
 
-def states(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> dict[int, KeyedState]:
+def states(rows: DataFrame, partitions: Sequence[RangeToCompact]) -> dict[int, KeyedState]:
     """The state of each log that has a row, by its number."""
     keeping = frozenset(log for log, wanted in enumerate(partitions) if wanted.keeps_deleted)
 

@@ -67,20 +67,20 @@ def test_small_files_are_merged_before_anything_expires_and_a_merge_that_fails_f
     dags: dict[str, Any],
 ) -> None:
     dag = dags[EXPIRE]
-    plan, merging = dag.get_task("plan"), ("plan_merge", "merge_files", "publish_merged")
+    plan, merging = dag.get_task("plan"), ("merge.plan", "merge.write_files", "merge.publish")
     assert plan.get_flat_relative_ids(upstream=True) == set(merging)
     assert plan.trigger_rule == "all_done", "whether they were skipped, or failed"
     assert {dag.get_task(name).trigger_rule for name in (*merging, "expire", "merged")} == {"all_success"}
-    assert dag.get_task("merged").upstream_task_ids == {"publish_merged"}
+    assert dag.get_task("merged").upstream_task_ids == {"merge.publish"}
     leaves = {task.task_id for task in dag.tasks if not task.downstream_task_ids}
     assert leaves == {"expire", "merged"}, "a merge that failed fails the run, which an expiry that succeeds would hide"
-    assert (dag.get_task("plan_merge").apply, dag.get_task("expire").apply) == ("{{ params.apply }}",) * 2
+    assert (dag.get_task("merge.plan").apply, dag.get_task("expire").apply) == ("{{ params.apply }}",) * 2
 
 
 def test_a_compaction_publishes_only_what_its_job_has_proven_and_touches_no_application(dags: dict[str, Any]) -> None:
     dag = dags[COMPACT]
     assert (dag.schedule, dag.catchup, dag.max_active_runs) == (None, False, 1)
-    assert dag.get_task("publish").get_flat_relative_ids(upstream=True) == {"plan", "compact_records"}
+    assert dag.get_task("publish").get_flat_relative_ids(upstream=True) == {"plan", "write_files"}
     assert set(dag.task_ids) & DESTRUCTIVE == set()
     with pytest.raises((AirflowException, ValueError)):
         dag.params.get_param("savepoint").resolve("all")

@@ -211,22 +211,26 @@ def test_an_expiry_merges_small_files_first_and_goes_on_whatever_becomes_of_it(c
     rules = {**dict.fromkeys(("keep_hourly", "keep_daily", "keep_weekly", "keep_monthly"), 0), "keep_last": 1, "minimum": 1}
     counting.configure(retention={**rules, "merge_files": 0})
     empty = run(counting, "expire", in_session, per_application=True)
-    assert (empty.state, empty.jobs, empty.tasks["plan_merge"]) == ("success", [], "skipped"), "there is no savepoint yet"
+    assert (empty.state, empty.jobs, empty.tasks["merge.plan"]) == ("success", [], "skipped"), "there is no savepoint yet"
     for letters in ("abcab", "cabca", "bcabc"):
         counting.worked(letters)
         last = counting.savepoint(in_session)
     never = run(counting, "expire", in_session, per_application=True)
-    assert (never.state, never.jobs, never.tasks["plan_merge"], len(counting.savepoints())) == ("success", [], "skipped", 3)
+    assert (never.state, never.jobs, never.tasks["merge.plan"], len(counting.savepoints())) == ("success", [], "skipped", 3)
     counting.configure(retention={**rules, "merge_files": 3})
     shown = run(counting, "expire", in_session, per_application=True, apply="false")
-    assert (shown.state, shown.jobs, shown.tasks["plan_merge"], len(counting.savepoints())) == ("success", [], "skipped", 3)
+    assert (shown.state, shown.jobs, shown.tasks["merge.plan"], len(counting.savepoints())) == ("success", [], "skipped", 3)
 
     failed = run(counting, "expire", Failing(), per_application=True, apply="true")
-    assert (failed.state, failed.by("failed"), failed.by("upstream_failed")) == ("failed", {"merge_files"}, {"publish_merged", "merged"})
+    assert (failed.state, failed.by("failed"), failed.by("upstream_failed")) == (
+        "failed",
+        {"merge.write_files"},
+        {"merge.publish", "merged"},
+    )
     assert (failed.tasks["expire"], counting.savepoints()) == ("success", [last])
 
     done = run(counting, "expire", in_session, per_application=True, apply="true")
-    assert (done.state, done.jobs, done.by("success")) == ("success", ["merge"], set(done.tasks))
+    assert (done.state, done.jobs, done.by("success")) == ("success", ["compact"], set(done.tasks))
     manifest = counting.newest()
     assert (manifest.replaces, set(counting.savepoints())) == (last, {last, manifest.savepoint_id}), "for a day both"
     assert (manifest.records, manifest.file_count) == (15, 1)

@@ -49,6 +49,7 @@ WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_reprocess_order-processing", ""): sandbox.INTERVAL,
     ("streams_check_order-processing", ""): maintenance.CHECK,
     ("streams_expire_order-processing", ""): maintenance.EXPIRY,
+    ("streams_expire_order-processing", "merge."): maintenance.COMPACTION,
     ("streams_compact_order-processing", ""): maintenance.COMPACTION,
     ("streams_append_quarantine", ""): maintenance.APPEND,
     ("streams_compare", ""): maintenance.COMPARISON,
@@ -142,7 +143,6 @@ BY_HAND: dict[Any, Workflow[Any]] = {
     runs.archive: savepoint.ARCHIVE,
     runs.check: maintenance.CHECK,
     runs.compact: maintenance.COMPACTION,
-    runs.merge: maintenance.MERGE,
     runs.export: maintenance.EXPORT,
     runs.compare_outputs: OUTPUTS,
     runs.append: maintenance.APPEND,
@@ -313,9 +313,8 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("rollout.UPGRADE", (*REPLACED, restore.FINISH, restore.ABANDON)),
     ("rollout.UPGRADE", (restore.WIPE_STATE, rollout.MAKE_LIVE, restore.START_APPLICATION)),
     ("maintenance.CHECK", (maintenance.PLAN_CHECK, maintenance.READ_FILES, maintenance.CONCLUDE_CHECK)),
-    ("maintenance.MERGE", (maintenance.PLAN_MERGE, maintenance.MERGE_FILES, maintenance.PUBLISH_MERGED)),
-    ("maintenance.EXPIRY", (maintenance.PUBLISH_MERGED, maintenance.PLAN_EXPIRY, maintenance.EXPIRE)),
-    ("maintenance.COMPACTION", (maintenance.PLAN_COMPACTION, maintenance.COMPACT_RECORDS, maintenance.PUBLISH_COMPACTED)),
+    ("maintenance.EXPIRY", (maintenance.PLAN_EXPIRY, maintenance.EXPIRE)),
+    ("maintenance.COMPACTION", (maintenance.PLAN_COMPACTION, maintenance.WRITE_FILES, maintenance.PUBLISH_COMPACTED)),
     ("maintenance.APPEND", (maintenance.OPEN_APPEND, maintenance.APPEND_RECORDS, maintenance.FINISH_APPEND, maintenance.LEAVE_APPEND)),
     ("maintenance.COMPARISON", (maintenance.COMPARE,)),
     ("maintenance.LOOK_UPS", (maintenance.LOOK_UP,)),
@@ -390,7 +389,7 @@ def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
 
 def test_a_job_without_a_lock_changes_no_topic() -> None:
     free = {step.job for step in steps_of_workflows() if isinstance(step, JobStep) and not step.locked}
-    assert free == {"archive", "check", "compact", "merge", "state", "compare_outputs"}
+    assert free == {"archive", "check", "compact", "state", "compare_outputs"}
 
 
 def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:

@@ -17,7 +17,7 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import maintenance, restore
-from streams_recovery.operations.compaction import CompactRequest
+from streams_recovery.operations.compaction import CompactRequest, How
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import published
@@ -88,7 +88,7 @@ def test_a_savepoint_is_compacted_continued_and_restored(small: Small, in_sessio
     write(small, *updates(60, start=300))
     source = published(small)
     runner = Runner(recovery=recovery, submitter=in_session, say=lambda line: None)  # noqa: ARG005
-    request = CompactRequest(savepoint="latest", run_id="r", requested_by="test", reason="smaller")
+    request = CompactRequest(savepoint="latest", how=How.LATEST_PER_KEY, run_id="r", requested_by="test", reason="smaller")
     done = runs.compact(runner, request)
     assert done is not None
     compacted = recovery.savepoints.read(done.savepoint_id)

@@ -18,8 +18,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.compaction import CompactRequest
-from streams_recovery.operations.compaction.merge import MergeRequest, MergeSummary
+from streams_recovery.operations.compaction import CompactRequest, CompactSummary, How
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import published
@@ -57,9 +56,10 @@ def savepoints(small: Small, counts: Sequence[int], *, first: int = 0) -> list[M
     return taken
 
 
-def merge(small: Small, submitter: Submitter, run_id: str = "r") -> MergeSummary | None:
+def merge(small: Small, submitter: Submitter, run_id: str = "r") -> CompactSummary | None:
     runner = Runner(recovery=small.recovery, submitter=submitter, say=lambda line: None, sleep=lambda seconds: None)  # noqa: ARG005
-    return runs.merge(runner, MergeRequest(savepoint="latest", run_id=run_id, requested_by="test", reason="fewer files"))
+    request = CompactRequest(savepoint="latest", how=How.SMALL_FILES, run_id=run_id, requested_by="test", reason="fewer files")
+    return runs.compact(runner, request)
 
 
 def files_of(manifest: Manifest, tp: TopicPartition) -> list[int]:
@@ -74,7 +74,7 @@ def on_the_broker(recovery: RecoveryContext, tp: TopicPartition) -> list[tuple[o
         return [(row["key"], row["value"], row["timestamp"], str(row["headers"])) for batch in reader for row in batch.to_pylist()]
 
 
-@pytest.mark.way("merge")
+@pytest.mark.way("compaction")
 def test_small_files_are_merged_continued_and_restored_from(merging: Small, in_session: Submitter) -> None:
     recovery, log = merging.recovery, merging.changelog
     source = savepoints(merging, [300, 60, 70, 80])[-1]
@@ -84,7 +84,8 @@ def test_small_files_are_merged_continued_and_restored_from(merging: Small, in_s
     assert done is not None
     made = recovery.savepoints.read(done.savepoint_id)
     assert recovery.savepoints.latest() == made
-    assert (done.source_id, done.rows, done.files_before - done.files) == (source.savepoint_id, sum(first), len(first) - 1)
+    assert (done.source_id, done.rows_before, done.rows_after) == (source.savepoint_id, sum(first), sum(first))
+    assert done.files_before == done.files_after + len(first) - 1
     assert files_of(made, log) == [sum(first)]
     assert rows_of(recovery, made, log) == before
     assert checked(recovery, "full").good
@@ -136,7 +137,7 @@ class KilledMerge:
         raise SparkJobFailed("killed", next_step="none")
 
 
-@pytest.mark.way("merge")
+@pytest.mark.way("compaction")
 @pytest.mark.fault("F10")
 def test_a_small_file_that_was_altered_ends_it_by_name(merging: Small, in_session: Submitter) -> None:
     recovery = merging.recovery
@@ -178,7 +179,9 @@ def test_what_was_merged_is_compacted_and_what_was_compacted_is_merged(merging: 
     merged = merge(merging, in_session)
     assert merged is not None
     runner = Runner(recovery=recovery, submitter=in_session, say=lambda line: None)  # noqa: ARG005
-    smaller = runs.compact(runner, CompactRequest(savepoint="latest", run_id="c", requested_by="test", reason="smaller"))
+    smaller = runs.compact(
+        runner, CompactRequest(savepoint="latest", how=How.LATEST_PER_KEY, run_id="c", requested_by="test", reason="smaller")
+    )
     assert smaller is not None
     assert smaller.source_id == merged.savepoint_id
     compacted = recovery.savepoints.latest()

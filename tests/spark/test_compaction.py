@@ -13,8 +13,9 @@ import pytest
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.compact import reduce_partitions
 from spark_jobs.transforms.task_runner import TaskFailed
-from streams_recovery.core.compaction.compacted import judge
-from streams_recovery.core.compaction.plan import CompactSpec, PartitionToCompact
+from streams_recovery.core.compaction import rewritten
+from streams_recovery.core.compaction.latest_per_key import proof_of_state
+from streams_recovery.core.compaction.values import CompactSpec, How, RangeToCompact
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.repository.compaction_proof import Compaction
@@ -45,7 +46,7 @@ def store(access, directory, rows, *, kind=KV, partition=0, cuts=(), end=None):
             key = Layout("app").segment(tp, start, stop, "original")
             access.repository().put_file(key, path)
             files.append(segment.stored_as(key))
-    return PartitionToCompact(tp=TopicPartition(tp.topic, partition), kind=kind, start=0, end=edges[-1], files=tuple(files))
+    return RangeToCompact(tp=TopicPartition(tp.topic, partition), kind=kind, start=0, end=edges[-1], files=tuple(files))
 
 
 def as_batch(rows):
@@ -56,8 +57,12 @@ def as_batch(rows):
 
 
 def reduce(spark, access, *partitions):
-    spec = CompactSpec(application_id="app", partitions=partitions, max_records=FILE_ROWS, compression_level=1)
-    return reduce_partitions(spark, spec, access).partitions
+    spec = CompactSpec(application_id="app", how=How.LATEST_PER_KEY, ranges=partitions, max_records=FILE_ROWS, compression_level=1)
+    return reduce_partitions(spark, spec, access).ranges
+
+
+def judge(planned, done):
+    return rewritten.judge(How.LATEST_PER_KEY, planned, done)
 
 
 def rows_of(access, done):
@@ -153,8 +158,8 @@ def test_a_compacted_log_is_the_newest_row_of_each_key(access, compacted, name):
     rows = LOGS[name]["rows"]
     expected, keys = by_hand(rows, wanted.kind)
     assert rows_of(access, one) == expected
-    assert (one.proof.rows_before, one.proof.rows_after, one.proof.keys) == (len(rows), len(expected), len(keys))
-    assert one.proof.holds
+    assert (one.rows_before, one.rows_after, one.keys) == (len(rows), len(expected), len(keys))
+    assert proof_of_state(one).holds
     assert one.problems == ()
     assert (one.ranges[0].start, one.ranges[-1].end) == (0, wanted.end)
     assert {copied.compacted for copied in one.ranges} == {Compaction.LATEST_PER_KEY}
@@ -171,14 +176,14 @@ def test_all_of_them_may_replace_their_originals_but_what_such_a_store_does_not_
     pairs = [pair for name, pair in compacted.items() if name != "lost"]
     verdict = judge([wanted for wanted, _ in pairs], [one for _, one in pairs])
     assert list(verdict.stays) == ["app-suppress-changelog"]
-    assert {one.tp.topic for one in verdict.accepted} == {f"app-{kind}-changelog" for kind in (KV, LIST, WINDOW, SESSION)}
+    assert {one.wanted.tp.topic for one in verdict.accepted} == {f"app-{kind}-changelog" for kind in (KV, LIST, WINDOW, SESSION)}
 
 
 @pytest.mark.fault("F28")
 def test_null_and_empty_stay_two_things(access, compacted):
     _, one = compacted["empty values"]
     assert rows_of(access, one) == [(2, 5, b"", b"", V3)]
-    assert (one.proof.keys, one.proof.state_before, one.proof.state_after) == (2, 1, 1)
+    assert (one.keys, one.state_before, one.state_after) == (2, 1, 1)
     assert [(copied.start, copied.end, copied.file is None) for copied in one.ranges] == [(0, 3, False), (3, 5, True)]
 
 
@@ -191,8 +196,8 @@ def test_deleted_windows_stay_and_so_does_the_newest_time(access, compacted):
 def test_a_log_of_nothing_but_deleted_keys_is_an_empty_one_that_was_compared(compacted):
     wanted, one = compacted["all deleted"]
     assert [(copied.start, copied.end, copied.file) for copied in one.ranges] == [(0, 9, None)]
-    assert (one.proof.keys, one.proof.state_before, one.proof.state_after) == (3, 0, 0)
-    assert judge([wanted], [one]).accepted == (one,)
+    assert (one.keys, one.state_before, one.state_after) == (3, 0, 0)
+    assert [accepted.ranges for accepted in judge([wanted], [one]).accepted] == [one.ranges]
 
 
 def test_rows_of_an_older_suppress_buffer_are_counted_as_foreign(compacted):

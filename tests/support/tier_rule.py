@@ -50,7 +50,6 @@ WAYS: Final[Mapping[str, Workflow[object] | None]] = {
     "interval": sandbox.INTERVAL,
     "scheduled run": maintenance.SCHEDULED_RUN,
     "check": maintenance.CHECK,
-    "merge": maintenance.MERGE,
     "expiry": maintenance.EXPIRY,
     "compaction": maintenance.COMPACTION,
     "table of state": maintenance.EXPORT,

@@ -188,12 +188,7 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
         Command(
             "compact",
             "maintenance:compact",
-            "Compact a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment.",
-        ),
-        Command(
-            "merge",
-            "maintenance:merge",
-            "Join small files of a savepoint's partitions, as a new savepoint of the same moment and records.",
+            "Compact a savepoint, to the newest record of each key or to fewer files, as a new savepoint of the same moment.",
         ),
         Command("seal", "maintenance:seal", "Vouch for the records of a repository that are older than its seals."),
         Command(

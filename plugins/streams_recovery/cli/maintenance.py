@@ -1,4 +1,4 @@
-"""The commands that look after a repository: check it, expire, keep and bring back savepoints, compact and merge them, seal them; and free an application from
+"""The commands that look after a repository: check it, expire, keep and bring back savepoints, compact and seal them; and free an application from
 what a dead run has left.
 """
 
@@ -27,6 +27,7 @@ from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.words import LATEST, command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
+from streams_recovery.operations.compaction import How
 from streams_recovery.storage.lock import OF_ARCHIVE
 
 # A file that could not be removed is no error of the run, but a person has to know.
@@ -265,48 +266,43 @@ def unlock(
 
 
 @asks(without=("approve",))
-def compact(call: Call, savepoint: OfSavepoint = LATEST, *, reason: ReasonOfNew = BY_HAND) -> None:
-    """Compact a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
+def compact(
+    call: Call,
+    savepoint: OfSavepoint = LATEST,
+    *,
+    how: Annotated[
+        How,
+        typer.Option(
+            help="latest-per-key: keep the newest record of each key of changelogs. small-files: merge small files, with every record."
+        ),
+    ] = How.LATEST_PER_KEY,
+    reason: ReasonOfNew = BY_HAND,
+) -> None:
+    """Compact a savepoint, to the newest record of each key or to fewer files, as a new savepoint of the same moment. The old one stays."""
     with recovery_of(call.name, call.configs) as recovery:
         if call.plan_only:
-            plan = compaction.plan(recovery, savepoint)
+            plan = compaction.plan(recovery, savepoint, how)
             print_json(plan) if call.as_json else page(compaction.compaction_text(plan))
             return
         run = requester()
-        request = compaction.CompactRequest(savepoint=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
+        request = compaction.CompactRequest(savepoint=savepoint, how=how, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
         done = runs.compact(runner(recovery, call.logs), request)
     if call.as_json:
         print_json(done)
+    elif done is None and how is How.SMALL_FILES:
+        say("No files are worth merging: see retention.merge_files")
     elif done is None:
         say_command("Nothing to compact. This says why:", command("compact", call.name, savepoint, "--plan"))
     else:
         for topic, why in done.stays.items():
             say(f"{topic} stays as it is: {why}")
-        line(
-            f"savepoint {done.savepoint_id}: {done.records_before:,} records of {done.source_id} became {done.records:,}, "
-            f"{done.keys_compared:,} keys compared"
-        )
+        line(f"savepoint {done.savepoint_id}: {_made(done)}")
 
 
-@asks(without=("approve",))
-def merge(call: Call, savepoint: OfSavepoint = LATEST, *, reason: ReasonOfNew = BY_HAND) -> None:
-    """Join small files of a savepoint's partitions, as a new savepoint of the same moment and records. The old one stays."""
-    with recovery_of(call.name, call.configs) as recovery:
-        if call.plan_only:
-            plan = compaction.merge.plan(recovery, savepoint)
-            print_json(plan) if call.as_json else page(compaction.merge.merge_text(plan))
-            return
-        run = requester()
-        request = compaction.merge.MergeRequest(savepoint=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
-        done = runs.merge(runner(recovery, call.logs), request)
-    if call.as_json:
-        print_json(done)
-    elif done is None:
-        say("No files are worth merging: see retention.merge_files")
-    else:
-        line(
-            f"savepoint {done.savepoint_id}: {done.files_before:,} files of {done.source_id} became {done.files:,}, {done.rows:,} records compared"
-        )
+def _made(done: compaction.CompactSummary) -> str:
+    if done.how is How.SMALL_FILES:
+        return f"{done.files_before:,} files of {done.source_id} became {done.files_after:,}, {done.rows_before:,} records compared"
+    return f"{done.records_before:,} records of {done.source_id} became {done.records:,}, {done.keys_compared:,} keys compared"
 
 
 @asks(reason_field("the adoption"), without=("logs",))

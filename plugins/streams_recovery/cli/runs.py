@@ -17,6 +17,7 @@ from streams_recovery.core.state.inspection import StateResult
 from streams_recovery.core.words import command
 from streams_recovery.operations import archive as archives
 from streams_recovery.operations import compaction, interval, maintenance, outputs, restore, rollout, sandbox, savepoint, state
+from streams_recovery.operations.compaction import How
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
@@ -62,21 +63,14 @@ def check(runner: Runner, *, savepoint_id: str, level: str, run_id: str) -> Chec
 
 
 def compact(runner: Runner, request: compaction.CompactRequest) -> compaction.CompactSummary | None:
-    """Compact a savepoint. None when there is nothing to compact."""
-    ticket = compaction.begin(runner.recovery, request, compaction.plan(runner.recovery, request.savepoint))
+    """Compact a savepoint. None when there is nothing to do."""
+    ticket = compaction.begin(runner.recovery, request, compaction.plan(runner.recovery, request.savepoint, request.how))
     if ticket.spec is None:
         return None
-    runner.say(f"compacting {ticket.partitions} partitions of {ticket.source_id}")
+    what = f"{ticket.ranges} partitions" if request.how is How.LATEST_PER_KEY else f"{ticket.files} files"
+    into = "" if request.how is How.LATEST_PER_KEY else f" into {ticket.ranges}"
+    runner.say(f"{request.work} of {what} of {ticket.source_id}{into}")
     return runner.run(maintenance_workflows.COMPACTION, ticket)
-
-
-def merge(runner: Runner, request: compaction.merge.MergeRequest) -> compaction.merge.MergeSummary | None:
-    """Join small files of a savepoint. None when nothing is worth it."""
-    ticket = compaction.merge.begin(runner.recovery, request, compaction.merge.plan(runner.recovery, request.savepoint))
-    if ticket.spec is None:
-        return None
-    runner.say(f"merging {ticket.files} files of {ticket.source_id} into {ticket.groups}")
-    return runner.run(maintenance_workflows.MERGE, ticket)
 
 
 def export(runner: Runner, request: state.ExportRequest) -> tuple[str, StateResult]:

@@ -41,7 +41,7 @@ _NAMES: Final = frozenset(
 # AWS_: a repository without a connection is opened with the credentials of the machine.
 _PREFIXES: Final = ("LC_", "JAVA_", "JDK_", "SPARK_", "PYSPARK_", "PYTHON", "HADOOP_", "YARN_", "KUBERNETES_SERVICE_", "AWS_")
 
-JobName = Literal["backup", "restore", "verify", "check", "compact", "merge", "state", "compare_outputs", "archive"]
+JobName = Literal["backup", "restore", "verify", "check", "compact", "state", "compare_outputs", "archive"]
 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"

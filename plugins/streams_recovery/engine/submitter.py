@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from streams_recovery.core.archive.tick import ArchiveResult
-from streams_recovery.core.compaction.merge import MergeResult
-from streams_recovery.core.compaction.plan import CompactResult
+from streams_recovery.core.compaction.values import CompactResult
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import BackupResult, JobOrder, RestoreResult, VerifyResult
@@ -43,7 +42,6 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "verify": VerifyResult,
         "check": CheckResult,
         "compact": CompactResult,
-        "merge": MergeResult,
         "state": StateResult,
         "compare_outputs": OutputsResult,
         "archive": ArchiveResult,
@@ -51,7 +49,7 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
 )
 """The type of result that each job leaves."""
 
-_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "merge", "state"})
+_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "state"})
 
 _LOOK_SECONDS: Final = 1.0
 _TAIL_BYTES: Final = 4000

@@ -1,6 +1,6 @@
-"""The tasks that look after a repository and after an application between restores: check, expiry, compaction, merge, later input, configurations, runs.
+"""The tasks that look after a repository and after an application between restores: check, expiry, compaction, later input, configurations, runs.
 
-Each of check, compaction, merge and later input has a Spark job between its tasks here; the jobs are in spark.py.
+Each of check, compaction and later input has a Spark job between its tasks here; the jobs are in spark.py.
 """
 
 from __future__ import annotations
@@ -104,63 +104,65 @@ class ExpireOperator(ApplyOperator):
 
 
 class PlanCompactionOperator(StepOperator):
-    """Show what would be compacted, and leave the job its specification. Skips when there is nothing to compact. ``savepoint`` is an id or ``latest``."""
+    """Show what would be compacted, and leave the job its specification. Skips when there is nothing to do. ``savepoint`` is an id or ``latest``,
+    ``how`` is one of ``core.compaction.values``.
+    """
 
     takes = steps.PLAN_COMPACTION
-    template_fields: Sequence[str] = (*StepOperator.template_fields, "savepoint", "reason")
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "savepoint", "how", "reason")
 
-    def __init__(self, *, savepoint: str, reason: str, **kwargs: Any) -> None:
+    def __init__(self, *, savepoint: str = LATEST, how: str, reason: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.savepoint = savepoint
+        self.how = how
         self.reason = reason
 
     def step(self, recovery: RecoveryContext, context: Context) -> compaction.CompactTicket:
         request = compaction.CompactRequest(
-            savepoint=self.savepoint, run_id=run_id_of(context), requested_by=requested_by(context), reason=self.reason
+            savepoint=self.savepoint,
+            how=compaction.How(self.how),
+            run_id=run_id_of(context),
+            requested_by=requested_by(context),
+            reason=self.reason,
         )
-        plan = compaction.plan(recovery, self.savepoint)
+        plan = compaction.plan(recovery, request.savepoint, request.how)
         self.log.info("%s", compaction.compaction_text(plan))
-        ticket = compaction.begin(recovery, request, plan)
-        if ticket.spec is None:
-            raise AirflowSkipException(f"Nothing of savepoint {ticket.source_id} can be compacted, or all of it is already")
-        return ticket
+        if why := self.why_not(plan):
+            raise AirflowSkipException(why)
+        return compaction.begin(recovery, request, plan)
+
+    def why_not(self, plan: compaction.CompactionPlan) -> str:
+        """The reason to skip, empty if there is something to do."""
+        return "" if plan.ranges else f"Nothing of savepoint {plan.savepoint_id} can be {plan.how.done}, or all of it is already"
+
+
+class PlanMergeOperator(PlanCompactionOperator):
+    """Show which small files of the newest savepoint would be merged before an expiry. Skips as ``PlanCompactionOperator`` does, when
+    ``retention.merge_files`` is 0, and when the run only shows its plan: ``apply`` is as for ``ExpireOperator``.
+    """
+
+    template_fields: Sequence[str] = (*PlanCompactionOperator.template_fields, "apply")
+
+    def __init__(self, *, apply: str, **kwargs: Any) -> None:
+        super().__init__(how=compaction.How.SMALL_FILES.value, reason="small files merged by the expiry", **kwargs)
+        self.apply = apply
+
+    def step(self, recovery: RecoveryContext, context: Context) -> compaction.CompactTicket:
+        if not recovery.config.retention.merge_files:
+            raise AirflowSkipException("No files are merged: retention.merge_files is 0")
+        try:
+            return super().step(recovery, context)
+        except NotFound as error:
+            raise AirflowSkipException(f"No files are merged: {error.reason}") from error
+
+    def why_not(self, plan: compaction.CompactionPlan) -> str:
+        return "No files are merged. The param `apply` is false." if Apply(self.apply) is Apply.NO else super().why_not(plan)
 
 
 class PublishCompactedOperator(StepOperator):
-    """Make the compacted savepoint exist when its state is proven to be the same."""
+    """Make the new savepoint exist when it is proven to hold the same."""
 
     takes = steps.PUBLISH_COMPACTED
-
-
-class PlanMergeOperator(ApplyOperator):
-    """Show which small files of the newest savepoint would be joined, and leave the job its specification. Skips when no merge is worth it, and when the run
-    only shows its plan. ``apply`` is as for ``ExpireOperator``.
-    """
-
-    takes = steps.PLAN_MERGE
-
-    def step(self, recovery: RecoveryContext, context: Context) -> compaction.merge.MergeTicket:
-        if not recovery.config.retention.merge_files:
-            raise AirflowSkipException("No files are merged: retention.merge_files is 0")
-        request = compaction.merge.MergeRequest(
-            savepoint=LATEST, run_id=run_id_of(context), requested_by=requested_by(context), reason="small files merged by the expiry"
-        )
-        try:
-            plan = compaction.merge.plan(recovery, LATEST)
-        except NotFound as error:
-            raise AirflowSkipException(f"No files are merged: {error.reason}") from error
-        self.log.info("%s", compaction.merge.merge_text(plan))
-        if Apply(self.apply) is Apply.NO:
-            raise AirflowSkipException("No files are merged. The param `apply` is false.")
-        if not plan.groups:
-            raise AirflowSkipException(f"No files of savepoint {plan.savepoint_id} are worth merging")
-        return compaction.merge.begin(recovery, request, plan)
-
-
-class PublishMergedOperator(StepOperator):
-    """Make the savepoint with the joined files exist when every record is proven to be the same."""
-
-    takes = steps.PUBLISH_MERGED
 
 
 class PlanAppendOperator(StepOperator):

@@ -198,13 +198,7 @@ class CompareOutputsOperator(SparkJobOperator):
     takes = maintenance.COMPARE_OUTPUTS
 
 
-class MergeFilesOperator(SparkJobOperator):
-    """Write each group of small files that the plan names as one file, and compare every record."""
+class WriteFilesOperator(SparkJobOperator):
+    """Write the files again that the plan names, and compare them with the old ones: the state of compacted changelogs, every record of merged files."""
 
-    takes = maintenance.MERGE_FILES
-
-
-class CompactRecordsOperator(SparkJobOperator):
-    """Compact the changelogs that the plan names, and compare the state they stand for with that of the whole ones."""
-
-    takes = maintenance.COMPACT_RECORDS
+    takes = maintenance.WRITE_FILES

@@ -139,6 +139,7 @@ def compacted_facts(published: CompactSummary) -> dict[str, Any]:
     """The facts in the event of a compacted savepoint."""
     return {
         "kind": "compacted",
+        "how": published.how.value,
         "application_id": published.application_id,
         "savepoint_id": published.savepoint_id,
         "compacted_from": published.source_id,

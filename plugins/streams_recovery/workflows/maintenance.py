@@ -1,4 +1,4 @@
-"""Workflows on savepoints that are there: check, merge, expiry, compaction, export, comparison, look-up, and the append of input that a restore has set aside.
+"""Workflows on savepoints that are there: check, compaction, expiry, export, comparison, look-up, and the append of input that a restore has set aside.
 
 Two workflows take no savepoint: an application that is down between its runs is started and stopped (a sensor does the waiting in between); and the real
 outputs are compared with those of a clone or of an interval, which reads only and takes no lock.
@@ -33,32 +33,19 @@ CONCLUDE_CHECK: Final = Step(
 )
 CHECK: Final = Workflow(opening=PLAN_CHECK, steps=(READ_FILES, CONCLUDE_CHECK), result=CONCLUDE_CHECK)
 
-PLAN_MERGE: Final = Step(name="plan_merge", call=compaction.merge.begin, result=compaction.merge.MergeTicket, **_AGAIN)
-MERGE_FILES: Final = JobStep(name="merge_files", job="merge", call=compaction.merge.plan_job, needs=(PLAN_MERGE,), locked=False, **_AGAIN)
-PUBLISH_MERGED: Final = Step(
-    name="publish_merged",
-    call=compaction.merge.publish,
-    result=compaction.merge.MergeSummary,
-    needs=(PLAN_MERGE, MERGE_FILES.file),
-    **_AGAIN,
+PLAN_COMPACTION: Final = Step(name="plan", call=compaction.begin, result=CompactTicket, **_AGAIN)
+WRITE_FILES: Final = JobStep(name="write_files", job="compact", call=compaction.plan_job, needs=(PLAN_COMPACTION,), locked=False, **_AGAIN)
+PUBLISH_COMPACTED: Final = Step(
+    name="publish", call=compaction.publish, result=compaction.CompactSummary, needs=(PLAN_COMPACTION, WRITE_FILES.file), **_AGAIN
 )
-MERGE: Final = Workflow(opening=PLAN_MERGE, steps=(MERGE_FILES, PUBLISH_MERGED), result=PUBLISH_MERGED)
+COMPACTION: Final = Workflow(opening=PLAN_COMPACTION, steps=(WRITE_FILES, PUBLISH_COMPACTED), result=PUBLISH_COMPACTED)
 
 # Whatever became of the merge: what no rule keeps goes all the same.
 PLAN_EXPIRY: Final = Step(
     name="plan", call=maintenance.plan_expiry, result=maintenance.ExpirePlan, when=When.ALWAYS, limit=timedelta(hours=2)
 )
 EXPIRE: Final = Step(name="expire", call=maintenance.expire, result=maintenance.ExpireReport, limit=timedelta(hours=2))
-EXPIRY: Final = Workflow(before=MERGE.all_steps, opening=PLAN_EXPIRY, steps=(EXPIRE,), result=EXPIRE)
-
-PLAN_COMPACTION: Final = Step(name="plan", call=compaction.begin, result=CompactTicket, **_AGAIN)
-COMPACT_RECORDS: Final = JobStep(
-    name="compact_records", job="compact", call=compaction.plan_job, needs=(PLAN_COMPACTION,), locked=False, **_AGAIN
-)
-PUBLISH_COMPACTED: Final = Step(
-    name="publish", call=compaction.publish, result=compaction.CompactSummary, needs=(PLAN_COMPACTION, COMPACT_RECORDS.file), **_AGAIN
-)
-COMPACTION: Final = Workflow(opening=PLAN_COMPACTION, steps=(COMPACT_RECORDS, PUBLISH_COMPACTED), result=PUBLISH_COMPACTED)
+EXPIRY: Final = Workflow(opening=PLAN_EXPIRY, steps=(EXPIRE,), result=EXPIRE)
 
 PLAN_APPEND: Final = Step(name="plan", call=restore.plan_append, result=restore.AppendPlan)
 OPEN_APPEND: Final = Step(name="open_append", call=restore.open_append, result=AppendTicket)

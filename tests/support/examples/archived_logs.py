@@ -12,7 +12,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.archive.join import behind, groups_to_join, is_same_log, taken, with_joined
 from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEntry, ArchiveEvent, archive_of, extended
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Safety, Tick, TickLimits, archived_logs, archived_to, plan_tick
-from streams_recovery.core.compaction.merge import Accepted, GroupToMerge
+from streams_recovery.core.compaction.values import Accepted, RangeToCompact
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
 from streams_recovery.core.repository.compaction_proof import MergeProof
@@ -263,7 +263,7 @@ class World:
         self.removed |= {file.key for group in groups for file in group.files}
         self.positions = archived_to(self.archive, self.known, {"t": self.logs[0].topic_id})
 
-    def merged(self, group: GroupToMerge) -> Accepted:
+    def merged(self, group: RangeToCompact) -> Accepted:
         offsets = tuple(at for file in group.files for at in self.files[file.key][1])
         topic_ids = {self.files[file.key][0] for file in group.files}
         assert len(topic_ids) == 1
@@ -280,7 +280,7 @@ class World:
             digest_before="d",
             digest_after="d",
         )
-        return Accepted(group=group, merged=merged, proof=proof)
+        return Accepted(wanted=group, ranges=(merged,), proof=proof)
 
     # What a savepoint does.
 

@@ -21,7 +21,7 @@ from streams_recovery.core.archive.state import (
     seen_before,
 )
 from streams_recovery.core.archive.tick import LogNow, TickLimits, archived_logs, archived_to, plan_tick
-from streams_recovery.core.compaction.merge import Accepted, GroupToMerge
+from streams_recovery.core.compaction.values import Accepted, RangeToCompact
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.compaction_proof import MergeProof
@@ -223,11 +223,12 @@ class World:
         groups = groups_to_join(self.archive, logs, file_records=LIMITS.file_records)
         self.add(ArchiveEvent.JOINED, with_joined(logs, [self.merged(group) for group in groups]), cut_behind(self.archive, self.base))
 
-    def merged(self, group: GroupToMerge) -> Accepted:
+    def merged(self, group: RangeToCompact) -> Accepted:
         rows = tuple(row for file in group.files for row in self.files[file.key])
         merged = CopiedRange(start=group.start, end=group.end, file=self.stored(group.tp, rows))
         counted = {"files": len(group.files), "rows_before": len(rows), "rows_after": len(rows), "digest_before": "d", "digest_after": "d"}
-        return Accepted(group=group, merged=merged, proof=MergeProof(tp=group.tp, start=group.start, end=group.end, **counted))
+        proof = MergeProof(tp=group.tp, start=group.start, end=group.end, **counted)
+        return Accepted(wanted=group, ranges=(merged,), proof=proof)
 
     def check(self) -> None:
         """The savepoint at the newest cut is what was true at that moment."""

@@ -66,11 +66,11 @@ def test_sigterm_ends_a_command_by_its_teardown_and_a_second_one_does_not_distur
 Run = Callable[..., Result]
 CHANGING = (
     *dict.fromkeys(strategy.COMMAND for strategy in STRATEGIES.values() if strategy.COMMAND is not None),
-    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "merge", "state-write"),
+    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "state-write"),
     *("drill", "reprocess", "expire", "undelete", "unlock", "dismiss", "savepoints keep", "savepoints release", "offsets snapshot"),
     "offsets restore",
 )
-ADDS = {"compact", "merge", "state-write", "drill", "savepoints keep", "offsets snapshot"}
+ADDS = {"compact", "state-write", "drill", "savepoints keep", "offsets snapshot"}
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_every_command_stands_in_one_panel() -> None:
 def test_what_is_needed_first_is_five_commands_and_what_repairs_stands_together() -> None:
     assert list(PANELS) == list(Panel)
     assert len(PANELS[Panel.FIRST]) == 5
-    assert {"merge", "compact", "seal", "undelete", "unlock", "dismiss"} < {one.name for one in PANELS[Panel.UPKEEP]}
+    assert {"compact", "seal", "undelete", "unlock", "dismiss"} < {one.name for one in PANELS[Panel.UPKEEP]}
 
 
 @pytest.mark.parametrize("words", list(every_command()), ids=" ".join)

@@ -79,7 +79,7 @@ READS = [
     ("verify", "shop", "--level", "structure"),
     ("expire", "shop", "--plan"),
     ("compact", "shop", SECOND, "--plan"),
-    ("merge", "shop", SECOND, "--plan"),
+    ("compact", "shop", SECOND, "--how", "small-files", "--plan"),
     ("dismiss", "shop", RESTORE, "--plan"),
     ("unlock", "shop", "nobody"),
 ]

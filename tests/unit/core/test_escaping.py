@@ -16,7 +16,7 @@ import streams_recovery
 from streams_recovery.cli import maintenance as commands
 from streams_recovery.cli.look import findings_text
 from streams_recovery.cli.offsets import _text as rollback_text
-from streams_recovery.core.compaction.plan import CompactionPlan, TopicCompaction
+from streams_recovery.core.compaction.values import CompactionPlan, How, TopicCompaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, logger, md, visible, visible_lines
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
@@ -173,7 +173,9 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
         CompactionPlan(
             application_id="a",
             savepoint_id="s",
-            topics=(TopicCompaction(topic="t", kind=StoreKind.UNKNOWN, partitions=(), stays=("why",), expected_rows=None),),
+            how=How.LATEST_PER_KEY,
+            files=1,
+            topics=(TopicCompaction(topic="t", kind=StoreKind.UNKNOWN, ranges=(), stays=("why",), expected_rows=None),),
         ),
     ),
     "expiry": (expiry_text, _EXPIRY),

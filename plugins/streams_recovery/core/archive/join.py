@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedCut, ArchivedLog, is_state
-from streams_recovery.core.compaction.merge import Accepted, GroupToMerge, MergeLimits, groups
+from streams_recovery.core.compaction.rewritten import by_log, with_new
+from streams_recovery.core.compaction.small_files import MergeLimits, group_of, groups
+from streams_recovery.core.compaction.values import Accepted, RangeToCompact
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole, truncation, unproven
 from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Manifest, PartitionImage, partition_images
 
@@ -45,12 +47,12 @@ def cut_behind(archive: Archive, base: Manifest | None) -> ArchivedCut | None:
 
 def groups_to_join(
     archive: Archive, logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], *, file_records: int
-) -> tuple[GroupToMerge, ...]:
+) -> tuple[RangeToCompact, ...]:
     """The files of each partition behind its boundary that become one. No file goes across the end of the cut: a restore may begin there."""
     limits = MergeLimits(max_records=file_records, least_files=2)
     ends = {} if archive.cut is None else archive.cut.ends
     return tuple(
-        GroupToMerge.of(tp, pieces)
+        group_of(tp, pieces)
         for tp, several in sorted(logs.items())
         for part in _apart([one for one in several[-1].ranges if one.start >= archive.boundaries.get(tp, 0)], ends.get(tp))
         for pieces in groups(part, limits)
@@ -67,15 +69,13 @@ def _apart(ranges: Sequence[CopiedRange], at: int | None) -> tuple[tuple[CopiedR
 
 def with_joined(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], accepted: Sequence[Accepted]) -> tuple[ArchivedLog, ...]:
     """The logs with the new files in place of those that they were made of."""
-    made: dict[TopicPartition, list[CopiedRange]] = {}
-    for one in accepted:
-        made.setdefault(one.group.tp, []).append(one.merged)
+    made = by_log(accepted)
     return tuple(log for tp, several in sorted(logs.items()) for log in (*several[:-1], _with(several[-1], made.get(tp, ()))))
 
 
-def _with(log: ArchivedLog, merged: Sequence[CopiedRange]) -> ArchivedLog:
-    outside = [piece for piece in log.ranges if not any(one.start <= piece.start and piece.end <= one.end for one in merged)]
-    return replace(log, ranges=tuple(sorted((*outside, *merged), key=lambda piece: piece.start)))
+def _with(log: ArchivedLog, accepted: Sequence[Accepted]) -> ArchivedLog:
+    pieces, _ = with_new(log.ranges, accepted)
+    return replace(log, ranges=pieces)
 
 
 def is_same_log(log: ArchivedLog, cut: LogAtCut, epoch_end: int | None) -> bool:

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.compaction.plan import WINDOWED, why_never
+from streams_recovery.core.compaction.latest_per_key import why_never
+from streams_recovery.core.compaction.rewritten import rewritten
+from streams_recovery.core.compaction.values import WINDOWED
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.compaction_proof import Compaction
@@ -210,16 +212,14 @@ def edited_manifest(
     """
     earlier = source.proof.reasons if source.consistency is Consistency.EDITED else ()
     changed = replace(topic, partitions=tuple(images), full_since=source.captured_at)
-    shares = any(image.rows for one in source.topics if one.name != topic.name for image in one.partitions)
-    return replace(
+    made = rewritten(
         source,
+        tuple(changed if one.name == topic.name else one for one in source.topics),
         savepoint_id=savepoint_id,
-        parent_id=source.savepoint_id if shares else None,
-        consistency=Consistency.EDITED,
-        proof=replace(source.proof, reasons=(*earlier, what)),
-        topics=tuple(changed if one.name == topic.name else one for one in source.topics),
-        provenance=replace(provenance, deletions_kept_since=source.provenance.deletions_kept_since),
+        provenance=provenance,
+        new_files=sum(image.ranges.facts.files for image in images),
     )
+    return replace(made, consistency=Consistency.EDITED, proof=replace(source.proof, reasons=(*earlier, what)))
 
 
 def default_partition(key: bytes, partitions: int) -> int:

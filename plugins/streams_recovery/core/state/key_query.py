@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from streams_recovery.core.answers import is_answer, readable_text
 from streams_recovery.core.codec import document
-from streams_recovery.core.compaction.plan import WINDOWED
+from streams_recovery.core.compaction.values import WINDOWED
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.state.table import Cell, Format, ValueFormat, decoded

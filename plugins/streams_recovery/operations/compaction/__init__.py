@@ -1,9 +1,7 @@
-"""Making a savepoint smaller: plan, begin, plan_job, (Spark), publish, in this order; and the same in ``merge``, of its small files. The savepoint it is made
-from stays as it is.
-"""
+"""Making a savepoint smaller, or of fewer files: plan, begin, plan_job, (Spark), publish, in this order. The savepoint it is made from stays as it is."""
 
-from streams_recovery.operations.compaction import merge
-from streams_recovery.operations.compaction.plan import (
+from streams_recovery.core.compaction.values import CompactionPlan, How
+from streams_recovery.operations.compaction.compact import (
     CompactRequest,
     CompactSummary,
     CompactTicket,
@@ -14,4 +12,15 @@ from streams_recovery.operations.compaction.plan import (
     publish,
 )
 
-__all__ = ["CompactRequest", "CompactSummary", "CompactTicket", "begin", "compaction_text", "merge", "plan", "plan_job", "publish"]
+__all__ = [
+    "CompactRequest",
+    "CompactSummary",
+    "CompactTicket",
+    "CompactionPlan",
+    "How",
+    "begin",
+    "compaction_text",
+    "plan",
+    "plan_job",
+    "publish",
+]

@@ -1,17 +1,14 @@
-"""Writing the manifest: the last thing that happens to a savepoint, and the first moment it exists. And the checks of a savepoint that another one is made
-from.
-"""
+"""Writing the manifest: the last thing that happens to a savepoint, and the first moment it exists."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, NotExact, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import NotExact, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.cleaning import compacted
@@ -35,7 +32,7 @@ from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.chain import from_new_start
 from streams_recovery.core.savepoint.cut import deletions_kept
 from streams_recovery.core.version import VERSION
-from streams_recovery.core.words import command, first_names
+from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
@@ -233,29 +230,6 @@ def _deletions_kept(
 def software() -> dict[str, str]:
     """Versions of what makes savepoints here, by name."""
     return {name: version(name) for name in _LIBRARIES} | {"python": platform.python_version(), "streams-recovery": VERSION}
-
-
-def check_sound(recovery: RecoveryContext, source: Manifest) -> None:
-    """Raise ``Damaged`` for a savepoint that was altered or is not whole: nothing is made from it."""
-    # An altered savepoint would come out as published by us. Savepoints of older releases have no record to be compared with.
-    with suppress(NotFound):
-        if recovery.savepoints.altered(source.savepoint_id):
-            raise Damaged(
-                f"the manifest of savepoint {source.savepoint_id} is not the one that was published",
-                next_step="nothing was changed; find out who wrote it, and choose another savepoint",
-                savepoint=source.savepoint_id,
-            )
-    check_whole(recovery, source, "verify it", command("verify", recovery.config.name, source.savepoint_id))
-
-
-def check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str, *commands: str) -> None:
-    """Raise ``Damaged`` unless every file of a savepoint, published or not, is there with its size."""
-    if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
-        raise Damaged(
-            f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
-            next_step=next_step,
-            savepoint=manifest.savepoint_id,
-        ).then(*commands)
 
 
 def _topic(

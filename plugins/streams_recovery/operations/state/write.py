@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -30,10 +31,9 @@ from streams_recovery.core.state.edit import (
 )
 from streams_recovery.core.state.inspection import PartitionToShow, StateResult, StateSpec
 from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
-from streams_recovery.core.words import LATEST, LIVE, run_suffix, same_moment
+from streams_recovery.core.words import LATEST, LIVE, run_suffix
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from streams_recovery.operations.savepoint.publish import check_sound, check_whole, software
+from streams_recovery.operations.savepoint.rewrite import check_sound, rewrite
 from streams_recovery.operations.state.read import StoreSide, changelog_of, chosen, open_side, side_of, table
 from streams_recovery.segments.files import workspace, write_segment
 from streams_recovery.segments.schema import CREATE_TIME, SEGMENT_SCHEMA, header_array
@@ -51,11 +51,13 @@ class EditRequest:
     run_id: str
     requested_by: str
     reason: str
+    work: ClassVar[str] = "edit"
+    again: ClassVar[str] = "write the table again"
 
     @property
     def run(self) -> str:
         """The name that ids are made of."""
-        return f"edit {self.run_id}"
+        return f"{self.work} {self.run_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,24 +153,15 @@ def _wanted(side: StoreSide, base: StoredChangelog, rows: Sequence[Row]) -> list
 
 
 def _published(recovery: RecoveryContext, request: EditRequest, source: Manifest, topic: TopicImage, edit: Edit) -> str:
-    lock = recovery.lock.acquire(request.run, lease_seconds=LEASE_SECONDS, purpose=f"edit of {source.savepoint_id}")
-    try:
+    def make(found: Manifest, savepoint_id: str, provenance: Provenance) -> Manifest:
         images = [_image(recovery, topic, image, edit.partitions[image.partition]) for image in topic.partitions]
-        manifest = edited_manifest(
-            source,
-            topic,
-            images,
-            described(edit, request.store, source.savepoint_id),
-            savepoint_id=same_moment(source.savepoint_id, request.run),
-            provenance=Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software()),
-        )
-        recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        check_whole(recovery, manifest, "nothing was published; write the table again")
-        _check_read_back(side_of(recovery, request.store, manifest), edit)
-        recovery.savepoints.publish(manifest)
-        return manifest.savepoint_id
-    finally:
-        recovery.lock.release(lock)
+        what = described(edit, request.store, found.savepoint_id)
+        return edited_manifest(found, topic, images, what, savepoint_id=savepoint_id, provenance=provenance)
+
+    def proof(made: Manifest) -> None:
+        _check_read_back(side_of(recovery, request.store, made), edit)
+
+    return rewrite(recovery, request, lambda: source, make, about=source.savepoint_id, proof=proof).savepoint_id
 
 
 def _image(recovery: RecoveryContext, topic: TopicImage, image: PartitionImage, entries: Sequence[Entry]) -> PartitionImage:

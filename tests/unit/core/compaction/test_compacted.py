@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.compaction.compacted import assembled, judge
-from streams_recovery.core.compaction.plan import CompactionPlan, PartitionCompacted, PartitionToCompact, in_portions, plan_compaction
+from streams_recovery.core.compaction import rewritten
+from streams_recovery.core.compaction.latest_per_key import plan_keys
+from streams_recovery.core.compaction.rewritten import CompactionVerdict
+from streams_recovery.core.compaction.values import Accepted, CompactionPlan, How, RangeCompacted, RangeToCompact, in_portions
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
-from streams_recovery.core.repository.compaction_proof import Compaction, CompactionProof
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, Provenance, TopicImage
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 from tests.support.repository.stored import stored, with_keys
@@ -35,7 +38,7 @@ def changelog(
 
 
 def planned(source: TopicImage, declared: StoreKind | None) -> CompactionPlan:
-    return plan_compaction(manifest_of(source), {STORE: declared})
+    return plan_keys(manifest_of(source), {STORE: declared})
 
 
 def small(*offsets: int) -> tuple[CopiedRange, ...]:
@@ -47,22 +50,29 @@ def small(*offsets: int) -> tuple[CopiedRange, ...]:
     return (rows,) if last == 10 else (rows, CopiedRange(start=last, end=10, file=None, compacted=SMALLER))
 
 
-def done(wanted: PartitionToCompact, *offsets: int, **changes: object) -> PartitionCompacted:
+def done(wanted: RangeToCompact, *offsets: int, **changes: object) -> RangeCompacted:
     """A flawless compaction to rows at these offsets."""
-    proof = CompactionProof(
+    one = RangeCompacted(
         tp=wanted.tp,
+        ranges=small(*offsets),
+        problems=(),
         rows_before=wanted.rows,
         rows_after=len(offsets),
+        digest_before="d",
+        digest_after="d",
         keys=3,
         state_before=len(offsets),
         state_after=len(offsets),
-        digest_before="d",
-        digest_after="d",
     )
-    one = PartitionCompacted(tp=wanted.tp, ranges=small(*offsets), proof=proof, foreign=0, problems=())
-    inside = {name: value for name, value in changes.items() if name in CompactionProof.__dataclass_fields__ and name != "tp"}
-    outside = {name: value for name, value in changes.items() if name not in inside}
-    return replace(one, proof=replace(proof, **inside), **outside)  # type: ignore[arg-type]
+    return replace(one, **changes)  # type: ignore[arg-type]
+
+
+def judge(planned: Sequence[RangeToCompact], done: Sequence[RangeCompacted]) -> CompactionVerdict:
+    return rewritten.judge(How.LATEST_PER_KEY, planned, done)
+
+
+def assembled(source: Manifest, accepted: Sequence[Accepted], savepoint_id: str = "20261121T012345Z-0000000009") -> Manifest:
+    return rewritten.compacted(source, How.LATEST_PER_KEY, accepted, savepoint_id=savepoint_id, provenance=PROVENANCE)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +89,10 @@ def done(wanted: PartitionToCompact, *offsets: int, **changes: object) -> Partit
 def test_a_declared_kind_is_compacted_the_way_it_allows(kind: StoreKind, config: dict[str, str], keeps_deleted: bool) -> None:
     source = changelog(kind=kind, config=config)
     (found,) = planned(source, kind).topics
-    (wanted,) = found.partitions
+    (wanted,) = found.ranges
     assert (wanted.kind, wanted.keeps_deleted, wanted.rows, wanted.start, wanted.end) == (kind, keeps_deleted, 3, 0, 10)
     assert (found.stays, found.rows, found.payload_bytes, found.expected_rows) == ((), 3, 30, None)
-    assert planned(replace(source, store=StoreKind.UNKNOWN), kind).partitions == (wanted,), "it may be declared later"
+    assert planned(replace(source, store=StoreKind.UNKNOWN), kind).ranges == (wanted,), "it may be declared later"
 
 
 @pytest.mark.fault("F50")
@@ -106,14 +116,14 @@ def test_a_declared_kind_is_compacted_the_way_it_allows(kind: StoreKind, config:
 )
 def test_what_is_not_certain_stays_whole(kind: StoreKind, declared: StoreKind | None, config: dict[str, str], why: str) -> None:
     (found,) = planned(changelog(kind=kind, config=config), declared).topics
-    assert found.partitions == ()
+    assert found.ranges == ()
     assert why in found.stays[0]
 
 
 def test_a_suppress_buffer_is_known_by_its_name() -> None:
     name = "orders-KTABLE-SUPPRESS-STATE-STORE-0000000003-changelog"
-    plan = plan_compaction(manifest_of(changelog(kind=StoreKind.SUPPRESS, name=name)), {})
-    assert [wanted.kind for wanted in plan.partitions] == [StoreKind.SUPPRESS]
+    plan = plan_keys(manifest_of(changelog(kind=StoreKind.SUPPRESS, name=name)), {})
+    assert [wanted.kind for wanted in plan.ranges] == [StoreKind.SUPPRESS]
 
 
 @pytest.mark.parametrize("role", [role for role in TopicRole if role is not TopicRole.CHANGELOG])
@@ -133,7 +143,7 @@ def test_partitions_are_left_one_by_one() -> None:
         replace(whole, partition=5, ranges=()),
     )
     (found,) = planned(replace(changelog(), partitions=images), StoreKind.KEY_VALUE).topics
-    assert [wanted.tp.partition for wanted in found.partitions] == [0, 4]
+    assert [wanted.tp.partition for wanted in found.ranges] == [0, 4]
     assert found.stays == ("partitions 1: it has a gap", "partitions 2, 5: it holds no record", "partitions 3: it is compacted already")
     assert found.expected_rows is None, "of partition 0 nothing is known"
     (again,) = planned(replace(changelog(), partitions=(images[4],)), StoreKind.KEY_VALUE).topics
@@ -153,9 +163,9 @@ def test_a_flawless_compaction_is_accepted_and_becomes_a_savepoint_of_the_same_c
     source = manifest_of(
         changelog(), replace(changelog(segment(0, 10, [4], key="orders/segments/u/0/u.parquet")), name="orders-other-changelog")
     )
-    (wanted,) = plan_compaction(source, {STORE: StoreKind.KEY_VALUE}).partitions
+    (wanted,) = plan_keys(source, {STORE: StoreKind.KEY_VALUE}).ranges
     verdict = judge([wanted], [done(wanted, 5, 7)])
-    made = assembled(source, verdict.accepted, savepoint_id="20261121T012345Z-0000000009", provenance=PROVENANCE)
+    made = assembled(source, verdict.accepted)
     assert stored(with_keys(made)) == with_keys(made)
     assert (made.replaces, made.parent_id) == (source.savepoint_id, source.savepoint_id)
     assert made.records == source.records - 1
@@ -173,8 +183,8 @@ def test_a_savepoint_that_shares_nothing_has_no_parent_and_a_half_compacted_topi
     )
     for source, parent, since in ((changelog(), None, 77), (two, "20261121T012345Z-0123456789", 0)):
         whole = manifest_of(source, captured_at=77)
-        wanted = plan_compaction(whole, {STORE: StoreKind.KEY_VALUE}).partitions[0]
-        made = assembled(whole, [done(wanted, 5)], savepoint_id="20261121T012345Z-0000000009", provenance=PROVENANCE)
+        wanted = plan_keys(whole, {STORE: StoreKind.KEY_VALUE}).ranges[0]
+        made = assembled(whole, judge([wanted], [done(wanted, 5, 7)]).accepted)
         assert (made.parent_id, made.topics[0].full_since) == (parent, since)
 
 
@@ -195,22 +205,15 @@ def test_a_savepoint_that_shares_nothing_has_no_parent_and_a_half_compacted_topi
     ],
 )
 def test_anything_that_is_not_equal_ends_the_compaction(changes: dict[str, object]) -> None:
-    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
+    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).ranges
     assert judge([wanted], [done(wanted, 5, 7)]).accepted
     with pytest.raises(Damaged):
         judge([wanted], [done(wanted, 5, 7, **changes)])
 
 
-def test_a_proof_about_another_partition_proves_nothing() -> None:
-    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
-    one = done(wanted, 5, 7)
-    with pytest.raises(Damaged, match="the proof is about"):
-        judge([wanted], [replace(one, proof=replace(one.proof, tp=TopicPartition(one.tp.topic, 3)))])
-
-
 def test_windows_keep_the_newest_time() -> None:
     kind = StoreKind.WINDOW
-    (wanted,) = planned(changelog(kind=kind, config=WINDOWED), kind).partitions
+    (wanted,) = planned(changelog(kind=kind, config=WINDOWED), kind).ranges
     one = done(wanted, 5, 7)
     assert judge([wanted], [one]).accepted
     (first, rest) = one.ranges
@@ -221,7 +224,7 @@ def test_windows_keep_the_newest_time() -> None:
 
 
 def test_what_is_missing_or_doubled_is_noticed() -> None:
-    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
+    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).ranges
     one = done(wanted, 5, 7)
     for found in ([], [one, one], [one, replace(one, tp=TopicPartition(one.tp.topic, 1))]):
         with pytest.raises(Damaged, match="did not compact what was planned"):
@@ -229,19 +232,19 @@ def test_what_is_missing_or_doubled_is_noticed() -> None:
 
 
 def test_a_topic_with_foreign_rows_stays_as_it_was_and_nothing_else_does() -> None:
-    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
+    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).ranges
     second, other = (replace(wanted, tp=tp) for tp in (TopicPartition(wanted.tp.topic, 1), TopicPartition("orders-other-changelog", 0)))
     verdict = judge([wanted, second, other], [done(wanted, 5, 7), done(second, 5, 7, foreign=1), done(other, 5, 7)])
-    assert [one.tp.topic for one in verdict.accepted] == ["orders-other-changelog"]
+    assert [one.wanted.tp.topic for one in verdict.accepted] == ["orders-other-changelog"]
     assert set(verdict.stays) == {NAME}
     with pytest.raises(Refused, match="1 rows of orders-totals-changelog-0"):
         judge([wanted], [done(wanted, 5, 7, foreign=1)])
 
 
 def test_a_log_without_a_living_key_is_proven_by_its_deleted_ones() -> None:
-    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
+    (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).ranges
     assert judge([wanted], [done(wanted)]).accepted
     with pytest.raises(Damaged):
         judge([wanted], [done(wanted, keys=0)])
     with pytest.raises(Refused, match="no key was compared"):
-        judge([], [])
+        judge([replace(wanted, files=())], [done(wanted, keys=0, rows_before=0)])

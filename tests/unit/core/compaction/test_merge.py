@@ -10,17 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams_recovery.core.compaction.merge import (
-    Accepted,
-    GroupMerged,
-    GroupToMerge,
-    MergeLimits,
-    MergePlan,
-    assembled,
-    groups,
-    judge,
-    plan_merge,
-)
+from streams_recovery.core.compaction import rewritten
+from streams_recovery.core.compaction.small_files import MergeLimits, groups, plan_files
+from streams_recovery.core.compaction.values import Accepted, CompactionPlan, How, RangeCompacted, RangeToCompact
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof
@@ -209,37 +201,45 @@ def savepoint(*rows: int, role: TopicRole = TopicRole.CHANGELOG, compacted: Comp
     return manifest_of(whole)
 
 
-def planned(source: Manifest, limits: MergeLimits = FEW) -> MergePlan:
-    return plan_merge(source, limits)
+def planned(source: Manifest, limits: MergeLimits = FEW) -> CompactionPlan:
+    return plan_files(source, limits)
 
 
 def test_a_plan_names_the_files_and_what_would_come_of_it() -> None:
     source = savepoint(700, 5, 0, 6, 7, 800, 9)
     plan = planned(source)
-    assert [(group.start, group.end, group.rows, len(group.files)) for group in plan.groups] == [(700, 723, 18, 3)]
+    assert [(group.start, group.end, group.rows, len(group.files)) for group in plan.ranges] == [(700, 723, 18, 3)]
     assert (plan.files, plan.files_after, plan.rows, plan.waiting) == (6, 4, 18, 0)
-    assert planned(savepoint(5, 6, 7, role=TopicRole.REPARTITION)).groups == (), "no savepoint shares a tail"
+    assert planned(savepoint(5, 6, 7, role=TopicRole.REPARTITION)).ranges == (), "no savepoint shares a tail"
 
 
 def test_one_run_reads_only_so_many_files_and_those_that_save_most_come_first() -> None:
     source = savepoint(5, 5, 5, 800, 5, 5, 5, 5, 5, 800, 5, 5, 5, 5)
-    found = [len(group.files) for group in plan_merge(source, FEW).groups]
+    found = [len(group.files) for group in plan_files(source, FEW).ranges]
     assert found == [3, 5, 4]
-    less = plan_merge(source, FEW, most_files=9)
-    assert ([len(group.files) for group in less.groups], less.waiting) == ([5, 4], 1)
-    one = plan_merge(source, FEW, most_files=1)
-    assert ([len(group.files) for group in one.groups], one.waiting) == ([5], 2), "one at least, or it would never be merged"
+    less = plan_files(source, FEW, most_files=9)
+    assert ([len(group.files) for group in less.ranges], less.waiting) == ([5, 4], 1)
+    one = plan_files(source, FEW, most_files=1)
+    assert ([len(group.files) for group in one.ranges], one.waiting) == ([5], 2), "one at least, or it would never be merged"
 
 
-def done(group: GroupToMerge, **changes: object) -> GroupMerged:
+def judge(planned: Sequence[RangeToCompact], done: Sequence[RangeCompacted]) -> tuple[Accepted, ...]:
+    return rewritten.judge(How.SMALL_FILES, planned, done).accepted
+
+
+def assembled(source: Manifest, accepted: Sequence[Accepted]) -> Manifest:
+    return rewritten.compacted(source, How.SMALL_FILES, accepted, savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE)
+
+
+def done(group: RangeToCompact, **changes: object) -> RangeCompacted:
     """A flawless merge of a group."""
     new = joined([CopiedRange(start=one.first_offset, end=one.last_offset + 1, file=_keyless(one)) for one in group.files])
     made = replace(new, end=group.end, start=group.start, compacted=group.compacted)
     assert made.file is not None
     key = f"orders/segments/t/0/{group.start:020}-{group.end:020}-merged.parquet"
     made = replace(made, file=replace(made.file, key=key))
-    one = GroupMerged(
-        tp=group.tp, merged=made, rows_before=group.rows, rows_after=group.rows, digest_before="d", digest_after="d", problems=()
+    one = RangeCompacted(
+        tp=group.tp, ranges=(made,), rows_before=group.rows, rows_after=group.rows, digest_before="d", digest_after="d", problems=()
     )
     return replace(one, **changes)  # type: ignore[arg-type]
 
@@ -248,23 +248,29 @@ def _keyless(file: SegmentFile) -> SegmentFile:
     return replace(file, key="any")
 
 
-def of_file(**facts: object) -> Callable[[GroupMerged], GroupMerged]:
-    def change(one: GroupMerged) -> GroupMerged:
-        assert one.merged.file is not None
-        return replace(one, merged=replace(one.merged, file=replace(one.merged.file, **facts)))  # type: ignore[arg-type]
+def of_file(**facts: object) -> Callable[[RangeCompacted], RangeCompacted]:
+    def change(one: RangeCompacted) -> RangeCompacted:
+        (made,) = one.ranges
+        assert made.file is not None
+        return replace(one, ranges=(replace(made, file=replace(made.file, **facts)),))  # type: ignore[arg-type]
 
     return change
 
 
-ALTERED: dict[str, tuple[Callable[[GroupMerged], GroupMerged], str]] = {
+def of_range(**facts: object) -> Callable[[RangeCompacted], RangeCompacted]:
+    return lambda one: replace(one, ranges=(replace(one.ranges[0], **facts),))  # type: ignore[arg-type]
+
+
+ALTERED: dict[str, tuple[Callable[[RangeCompacted], RangeCompacted], str]] = {
     "a row less was read": (lambda one: replace(one, rows_before=one.rows_before - 1), "17 rows were read, not 18"),
     "a row less was written": (lambda one: replace(one, rows_after=one.rows_after - 1), "17 rows were read back, not 18"),
     "another record": (lambda one: replace(one, digest_after="e"), "as many and not the same"),
     "no digest": (lambda one: replace(one, digest_before="", digest_after=""), "not the same"),
     "a problem of the file": (lambda one: replace(one, problems=("has offsets that do not ascend",)), "do not ascend"),
-    "no file": (lambda one: replace(one, merged=replace(one.merged, file=None)), "has no file"),
-    "another end": (lambda one: replace(one, merged=replace(one.merged, end=one.merged.end + 1)), "its range is"),
-    "said to be compacted": (lambda one: replace(one, merged=replace(one.merged, compacted=SMALLER)), "its range is"),
+    "no file": (of_range(file=None), "has no file"),
+    "another end": (of_range(end=724), "its range is"),
+    "said to be compacted": (of_range(compacted=SMALLER), "its range is"),
+    "two files": (lambda one: replace(one, ranges=one.ranges * 2), "it has 2 files"),
     "rows of the file": (of_file(rows=17), "its file has rows 17, not 18"),
     "bytes of records": (of_file(payload_bytes=1), "payload_bytes 1, not 180"),
     "first offset": (of_file(first_offset=701), "first_offset 701, not 700"),
@@ -276,7 +282,7 @@ ALTERED: dict[str, tuple[Callable[[GroupMerged], GroupMerged], str]] = {
 
 @pytest.mark.parametrize("what", ALTERED)
 def test_a_merge_that_differs_in_anything_is_damage(what: str) -> None:
-    (group,) = planned(savepoint(700, 5, 0, 6, 7, 800, 9)).groups
+    (group,) = planned(savepoint(700, 5, 0, 6, 7, 800, 9)).ranges
     change, message = ALTERED[what]
     assert judge([group], [done(group)])[0].proof.holds
     with pytest.raises(Damaged, match=message) as caught:
@@ -287,7 +293,7 @@ def test_a_merge_that_differs_in_anything_is_damage(what: str) -> None:
 
 def test_groups_that_were_not_planned_or_not_merged_are_damage_and_so_is_nothing() -> None:
     source = savepoint(5, 5, 5, 800, 6, 6, 6)
-    first, second = planned(source).groups
+    first, second = planned(source).ranges
     for wanted, got in (
         ([first, second], [done(first)]),
         ([first], [done(first), done(second)]),
@@ -300,7 +306,7 @@ def test_groups_that_were_not_planned_or_not_merged_are_damage_and_so_is_nothing
 
 
 def test_of_nothing_that_was_read_nothing_is_proven() -> None:
-    (group,) = planned(savepoint(5, 5, 5)).groups
+    (group,) = planned(savepoint(5, 5, 5)).ranges
     nothing = replace(group, files=tuple(replace(file, rows=0, payload_bytes=0) for file in group.files))
     with pytest.raises(Damaged, match="nothing was compared"):
         judge([nothing], [of_file(rows=0, payload_bytes=0)(replace(done(group), rows_before=0, rows_after=0))])
@@ -308,7 +314,7 @@ def test_of_nothing_that_was_read_nothing_is_proven() -> None:
 
 def accepted(source: Manifest) -> tuple[Accepted, ...]:
     plan = planned(source)
-    return judge(plan.groups, [done(group) for group in plan.groups])
+    return judge(plan.ranges, [done(group) for group in plan.ranges])
 
 
 def only(manifest: Manifest) -> PartitionImage:
@@ -317,7 +323,7 @@ def only(manifest: Manifest) -> PartitionImage:
 
 def test_a_merged_savepoint_has_the_cut_and_the_rows_of_its_source_and_can_be_read_again() -> None:
     source = with_keys(savepoint(700, 5, 0, 6, 7, 800, 9))
-    made = stored(assembled(source, accepted(source), savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE))
+    made = stored(assembled(source, accepted(source)))
     before, after = only(source), only(made)
     assert [(one.start, one.end, one.file.rows if one.file else 0) for one in after.ranges] == [
         (0, 700, 700), (700, 723, 18), (723, 1523, 800), (1523, 1532, 9),
@@ -329,12 +335,12 @@ def test_a_merged_savepoint_has_the_cut_and_the_rows_of_its_source_and_can_be_re
         source.savepoint_id,
     )
     assert (made.replaces, made.provenance.run_id) == (source.savepoint_id, "r2")
-    assert planned(made).groups == (), "what is merged is not merged again"
+    assert planned(made).ranges == (), "what is merged is not merged again"
 
 
 def test_it_is_proven_or_it_is_damage() -> None:
     source = with_keys(savepoint(5, 6, 7, 800))
-    made = assembled(source, accepted(source), savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE)
+    made = assembled(source, accepted(source))
     merged = made.provenance.merged_from
     assert merged is not None
     (proof,) = merged.proofs
@@ -373,7 +379,7 @@ def test_what_its_source_says_of_its_own_origin_stays() -> None:
     kept = {"intended": ("meant",), "deletions_kept_since": {"t": 3}, "compacted_from": origin}
     source = manifest_of(topic((image(pieces, end=18),)))
     source = with_keys(replace(source, provenance=replace(source.provenance, **kept)))  # type: ignore[arg-type]
-    made = stored(assembled(source, accepted(source), savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE))
+    made = stored(assembled(source, accepted(source)))
     assert {name: getattr(made.provenance, name) for name in kept} == kept
     assert made.replaces == source.savepoint_id, "the one it was made from, not the one that was compacted"
     assert {one.compacted for one in only(made).ranges} == {SMALLER}
@@ -383,20 +389,20 @@ def test_what_its_source_says_of_its_own_origin_stays() -> None:
 def test_a_newer_savepoint_that_still_has_the_files_gets_the_merged_ones() -> None:
     source = savepoint(5, 6, 7, 800, 4, 4, 4)
     newer = manifest_of(topic((image([*only(source).ranges, *_moved(tiled([9]), 830)], end=839),)))
-    made = assembled(newer, accepted(source), savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE)
+    made = assembled(newer, accepted(source))
     assert [one.file.rows for one in only(made).ranges if one.file] == [18, 800, 12, 9]
 
 
 def test_of_a_newer_savepoint_with_other_files_only_those_that_it_has_are_replaced() -> None:
     source = savepoint(5, 6, 7, 800, 4, 4, 4)
     copied = manifest_of(topic((image([*tiled([18, 800]), *only(source).ranges[4:]], end=830),)))
-    made = assembled(copied, accepted(source), savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE)
+    made = assembled(copied, accepted(source))
     assert [one.file.rows for one in only(made).ranges if one.file] == [18, 800, 12]
     assert made.provenance.merged_from is not None
     assert [proof.start for proof in made.provenance.merged_from.proofs] == [818]
     full = manifest_of(topic((image(tiled([830]), end=830),)))
     with pytest.raises(Refused, match="has none of the files") as caught:
-        assembled(full, accepted(source), savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE)
+        assembled(full, accepted(source))
     assert "nothing was published" in caught.value.next_step
 
 
@@ -405,7 +411,7 @@ def test_a_merge_does_not_put_off_the_next_full_copy() -> None:
     counted = Ranges(before=replace(NOTHING, savepoints=3), new=pieces, read=pieces)
     source = manifest_of(topic((replace(image(pieces, end=20), ranges=counted),)))
     assert only(source).ranges.facts.savepoints == 4
-    made = stored(assembled(source, accepted(source), savepoint_id="20261121T000000Z-00000000ff", provenance=PROVENANCE))
+    made = stored(assembled(source, accepted(source)))
     assert (only(made).ranges.facts.files, only(made).ranges.facts.savepoints) == (1, 4)
     policy = ChainPolicy(max_savepoints=4, max_age_days=7)
     why = topic_full_reason(TopicRole.CHANGELOG, "id-1", {"delete.retention.ms": "1000000"}, 0, made, "t", policy)

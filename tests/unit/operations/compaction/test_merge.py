@@ -12,18 +12,18 @@ import zstandard
 
 from spark_jobs.transforms.merge import merge_group
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.merge import GroupMerged, MergeResult, MergeSpec
+from streams_recovery.core.compaction.values import CompactionPlan, CompactResult, CompactSpec, RangeCompacted
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import same_moment, time_of
-from streams_recovery.operations import maintenance
-from streams_recovery.operations.compaction import merge
-from streams_recovery.operations.compaction.merge import MergeRequest, MergeTicket
+from streams_recovery.operations import compaction, maintenance
+from streams_recovery.operations.compaction import CompactRequest, CompactSummary, CompactTicket, How
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
+from streams_recovery.operations.savepoint import rewrite
 from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, checked, root
@@ -77,25 +77,35 @@ def written(recovery: RecoveryContext, start: int, directory: Path) -> CopiedRan
     return CopiedRange(start=start, end=start + 10, file=file.stored_as(key))
 
 
-def request(run_id: str = "run", savepoint: str = "latest") -> MergeRequest:
-    return MergeRequest(savepoint=savepoint, run_id=run_id, requested_by="me", reason="a test")
+def request(run_id: str = "run", savepoint: str = "latest") -> CompactRequest:
+    return CompactRequest(savepoint=savepoint, how=How.SMALL_FILES, run_id=run_id, requested_by="me", reason="a test")
 
 
-def begun(recovery: RecoveryContext, wanted: MergeRequest) -> MergeTicket:
-    return merge.begin(recovery, wanted, merge.plan(recovery, wanted.savepoint))
+def planned(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
+    return compaction.plan(recovery, savepoint, How.SMALL_FILES)
 
 
-def job_done(recovery: RecoveryContext, ticket: MergeTicket, changed: Sequence[GroupMerged] | None = None) -> ArtifactRef:
-    job = merge.plan_job(recovery, ticket)
+def saved(done: CompactSummary) -> int:
+    """How many files fewer there are."""
+    assert done.files_before is not None
+    return done.files_before - done.files_after
+
+
+def begun(recovery: RecoveryContext, wanted: CompactRequest) -> CompactTicket:
+    return compaction.begin(recovery, wanted, planned(recovery, wanted.savepoint))
+
+
+def job_done(recovery: RecoveryContext, ticket: CompactTicket, changed: Sequence[RangeCompacted] | None = None) -> ArtifactRef:
+    job = compaction.plan_job(recovery, ticket)
     assert job.spec is not None
     assert job.result_key is not None
-    return left(recovery, job.result_key, MergeResult(groups=tuple(merged(recovery, ticket) if changed is None else changed), seconds=1))
+    return left(recovery, job.result_key, CompactResult(ranges=tuple(merged(recovery, ticket) if changed is None else changed), seconds=1))
 
 
-def merged(recovery: RecoveryContext, ticket: MergeTicket) -> list[GroupMerged]:
+def merged(recovery: RecoveryContext, ticket: CompactTicket) -> list[RangeCompacted]:
     assert ticket.spec is not None
-    spec = recovery.artifacts.read(MergeSpec, ticket.spec)
-    return [merge_group(recovery.repository, recovery.layout, group, spec.compression_level) for group in spec.groups]
+    spec = recovery.artifacts.read(CompactSpec, ticket.spec)
+    return [merge_group(recovery.repository, recovery.layout, group, spec.compression_level) for group in spec.ranges]
 
 
 def rows_of(recovery: RecoveryContext, manifest: Manifest) -> list[dict[str, object]]:
@@ -109,9 +119,9 @@ def everything(recovery: RecoveryContext) -> list[str]:
 
 def test_a_plan_changes_nothing_and_says_which_files_become_one(opened: RecoveryContext) -> None:
     before = everything(opened)
-    plan = merge.plan(opened, "latest")
-    assert (plan.savepoint_id, [(group.tp, len(group.files), group.rows) for group in plan.groups]) == (THIRD, [(LOG, 5, 73)])
-    text = merge.merge_text(plan)
+    plan = planned(opened, "latest")
+    assert (plan.savepoint_id, [(group.tp, len(group.files), group.rows) for group in plan.ranges]) == (THIRD, [(LOG, 5, 73)])
+    text = compaction.compaction_text(plan)
     assert f"| {LOG} | 5 | 1 | 73 |" in text.replace("\\", "")
     assert f"The savepoint has {plan.files} files, and would have {plan.files - 4}" in text
     assert everything(opened) == before
@@ -121,10 +131,10 @@ def test_a_merged_savepoint_is_published_once_with_every_record_of_its_source(op
     source = opened.savepoints.read(THIRD)
     ticket = begun(opened, request())
     result = job_done(opened, ticket)
-    done = merge.publish(opened, ticket, result)
+    done = compaction.publish(opened, ticket, result)
     made = opened.savepoints.read(done.savepoint_id)
     assert opened.savepoints.latest() == made
-    assert (done.source_id, done.groups, done.rows, done.files_before - done.files) == (THIRD, 1, 73, 4)
+    assert (done.source_id, done.ranges, done.rows_before, saved(done)) == (THIRD, 1, 73, 4)
     assert (done.savepoint_id, time_of(done.savepoint_id)) == (ticket.savepoint_id, time_of(THIRD))
     assert rows_of(opened, made) == rows_of(opened, source)
     assert len(rows_of(opened, made)) == 73
@@ -138,7 +148,7 @@ def test_a_merged_savepoint_is_published_once_with_every_record_of_its_source(op
     assert (of_the_merge.requested_by, of_the_merge.reason) == ("me", "a test")
     assert made.topics[0].partitions[0].ranges.facts.savepoints == source.topics[0].partitions[0].ranges.facts.savepoints == 3
     assert checked(opened, "full").good
-    assert merge.publish(opened, ticket, result) == done, "once is enough"
+    assert compaction.publish(opened, ticket, result) == done, "once is enough"
     assert len(opened.savepoints.ids()) == 4
 
 
@@ -151,26 +161,26 @@ def test_the_offsets_that_were_kept_with_the_source_are_kept_with_the_merged_one
     ticket = begun(opened, request())
     result = job_done(opened, ticket)
     for _ in range(2):
-        made = merge.publish(opened, ticket, result).savepoint_id
+        made = compaction.publish(opened, ticket, result).savepoint_id
     assert snapshots.find(opened, made) == replace(kept, snapshot_id=made, savepoint_id=made)
     assert snapshots.ids(opened) == sorted([THIRD, made])
 
 
 def test_when_nothing_is_worth_it_no_job_runs(golden: OpenGolden, opened: RecoveryContext, tmp_path: Path) -> None:
     ticket = begun(opened, request())
-    merge.publish(opened, ticket, job_done(opened, ticket))
+    compaction.publish(opened, ticket, job_done(opened, ticket))
     nothing = begun(opened, request("another"))
-    assert (nothing.spec, merge.plan_job(opened, nothing).spec) == (None, None)
-    assert "No files of it are worth merging" in merge.merge_text(merge.plan(opened, "latest"))
+    assert (nothing.spec, compaction.plan_job(opened, nothing).spec) == (None, None)
+    assert "No files of it are worth merging" in compaction.compaction_text(planned(opened, "latest"))
     with pytest.raises(Damaged, match="no merge ran"):
-        merge.publish(opened, nothing, None)
+        compaction.publish(opened, nothing, None)
     never = merging(golden("good", place="never"), 0)
     grow(never, SECOND, THIRD, tmp_path, files=21)
-    assert merge.plan(never, "latest").groups == (), "a person who asks gets the usual number"
+    assert planned(never, "latest").ranges == (), "a person who asks gets the usual number"
     grow(never, THIRD, FOURTH, tmp_path)
-    assert [len(group.files) for group in merge.plan(never, "latest").groups] == [24]
+    assert [len(group.files) for group in planned(never, "latest").ranges] == [24]
     with pytest.raises(NotFound, match="has no savepoint in"):
-        merge.plan(golden("no-manifest", place="empty"), "latest")
+        planned(golden("no-manifest", place="empty"), "latest")
 
 
 @pytest.mark.parametrize("change", ["rows_before", "rows_after", "digest_after", "problems"])
@@ -179,9 +189,9 @@ def test_a_result_that_differs_is_never_published_and_lets_nothing_expire(opened
     (good,) = merged(opened, ticket)
     other = {"rows_before": 72, "rows_after": 72, "digest_after": "0" * 64, "problems": ("has offsets that do not ascend",)}[change]
     with pytest.raises(Damaged, match="is not the same after its merge"):
-        merge.publish(opened, ticket, job_done(opened, ticket, [replace(good, **{change: other})]))
+        compaction.publish(opened, ticket, job_done(opened, ticket, [replace(good, **{change: other})]))
     with pytest.raises(Damaged, match="did not merge what was planned"):
-        merge.publish(opened, ticket, job_done(opened, ticket, []))
+        compaction.publish(opened, ticket, job_done(opened, ticket, []))
     assert opened.savepoints.ids() == [FIRST, SECOND, THIRD]
     assert THIRD in {decision.savepoint_id for decision in maintenance.plan_expiry(opened).keep}
 
@@ -198,7 +208,7 @@ def test_a_small_file_that_was_altered_is_damage_and_nothing_is_published(opened
         merged(opened, ticket)
     path.write_bytes(bytes(data)[:-1])
     with pytest.raises(Damaged, match="is not whole"):
-        merge.plan(opened, "latest")
+        planned(opened, "latest")
     assert opened.savepoints.ids() == [FIRST, SECOND, THIRD]
 
 
@@ -206,14 +216,14 @@ def test_of_a_savepoint_that_is_taken_while_the_job_runs_the_files_are_merged_to
     ticket = begun(opened, request())
     result = job_done(opened, ticket)
     newer = grow(opened, THIRD, FOURTH, tmp_path)
-    done = merge.publish(opened, ticket, result)
+    done = compaction.publish(opened, ticket, result)
     assert (done.source_id, time_of(done.savepoint_id)) == (FOURTH, time_of(FOURTH))
     made = opened.savepoints.latest()
     assert made is not None
     assert (made.savepoint_id, made.captured_at) == (done.savepoint_id, newer.captured_at)
     assert rows_of(opened, made) == rows_of(opened, newer)
     assert [one.file.rows for one in made.topics[0].partitions[0].ranges if one.file] == [73, 10]
-    assert merge.publish(opened, ticket, result) == done
+    assert compaction.publish(opened, ticket, result) == done
     assert checked(opened, "full").good
 
 
@@ -221,18 +231,18 @@ def test_one_that_was_named_is_merged_and_no_other(opened: RecoveryContext, tmp_
     ticket = begun(opened, request(savepoint=THIRD))
     result = job_done(opened, ticket)
     grow(opened, THIRD, FOURTH, tmp_path)
-    assert merge.publish(opened, ticket, result).source_id == THIRD
+    assert compaction.publish(opened, ticket, result).source_id == THIRD
     with pytest.raises(Refused, match=f"{THIRD} was merged already: {ticket.savepoint_id}"):
-        merge.plan(opened, THIRD)
+        planned(opened, THIRD)
 
 
 def test_later_savepoints_and_merges_go_on_from_it(opened: RecoveryContext, tmp_path: Path) -> None:
     ticket = begun(opened, request())
-    first = merge.publish(opened, ticket, job_done(opened, ticket)).savepoint_id
+    first = compaction.publish(opened, ticket, job_done(opened, ticket)).savepoint_id
     source = grow(opened, first, FOURTH, tmp_path, files=3)
     again = begun(opened, request("again"))
     assert (again.source_id, again.files, again.rows) == (FOURTH, 3, 30), "the large one is not written again for so little"
-    last = merge.publish(opened, again, job_done(opened, again)).savepoint_id
+    last = compaction.publish(opened, again, job_done(opened, again)).savepoint_id
     newest = opened.savepoints.latest()
     assert newest is not None
     assert (newest.savepoint_id, newest.replaces) == (last, FOURTH)
@@ -242,7 +252,7 @@ def test_later_savepoints_and_merges_go_on_from_it(opened: RecoveryContext, tmp_
 
 def test_of_one_moment_the_one_that_was_made_last_is_the_newest(opened: RecoveryContext) -> None:
     ticket = begun(opened, request())
-    first = merge.publish(opened, ticket, job_done(opened, ticket)).savepoint_id
+    first = compaction.publish(opened, ticket, job_done(opened, ticket)).savepoint_id
     made = opened.savepoints.read(first)
     assert made.provenance.merged_from is not None
     for run in ("x", "y", "z"):
@@ -263,8 +273,8 @@ def test_a_run_that_was_killed_before_it_published_leaves_nothing_that_counts(op
     assert opened.savepoints.ids() == [FIRST, SECOND, THIRD]
     assert checked(opened, "full").good
     again = begun(opened, request("again"))
-    done = merge.publish(opened, again, job_done(opened, again))
-    assert done.files_before - done.files == 4
+    done = compaction.publish(opened, again, job_done(opened, again))
+    assert saved(done) == 4
     assert checked(opened, "full").good
 
 
@@ -272,7 +282,7 @@ def test_a_run_that_was_killed_before_it_published_leaves_nothing_that_counts(op
 def test_a_result_of_another_run_is_no_result(opened: RecoveryContext) -> None:
     first, second = begun(opened, request()), begun(opened, request("another"))
     with pytest.raises(Refused, match="another attempt"):
-        merge.publish(opened, second, job_done(opened, first))
+        compaction.publish(opened, second, job_done(opened, first))
 
 
 def test_publishing_waits_for_the_lock_and_gives_up(opened: RecoveryContext) -> None:
@@ -280,9 +290,9 @@ def test_publishing_waits_for_the_lock_and_gives_up(opened: RecoveryContext) -> 
     result = job_done(opened, ticket)
     lock = opened.lock.acquire("a savepoint", lease_seconds=60, purpose="test")
     with pytest.raises(LockHeld):
-        merge.publish(opened, ticket, result, patience_seconds=0)
+        compaction.publish(opened, ticket, result, patience_seconds=0)
     opened.lock.release(lock)
-    merge.publish(opened, ticket, result)
+    compaction.publish(opened, ticket, result)
     opened.lock.release(opened.lock.acquire("the next", lease_seconds=60, purpose="test"))
 
 
@@ -290,17 +300,17 @@ def test_publishing_waits_for_the_lock_and_gives_up(opened: RecoveryContext) -> 
 def test_who_lost_the_lock_meanwhile_publishes_nothing(opened: RecoveryContext, monkeypatch: pytest.MonkeyPatch) -> None:
     ticket = begun(opened, request())
     result = job_done(opened, ticket)
-    software = merge.software
+    software = rewrite.software
     # As if it had been asleep for longer than its lease, and somebody had found it dead.
-    monkeypatch.setattr(merge, "software", lambda: opened.lock.take_from(ticket.request.run) and software())
+    monkeypatch.setattr(rewrite, "software", lambda: opened.lock.take_from(ticket.request.run) and software())
     with pytest.raises(LockLost):
-        merge.publish(opened, ticket, result)
+        compaction.publish(opened, ticket, result)
     assert opened.savepoints.ids() == [FIRST, SECOND, THIRD]
 
 
 def test_expiry_removes_the_source_at_once_and_its_small_files_when_nobody_names_them(golden: OpenGolden, opened: RecoveryContext) -> None:
     ticket = begun(opened, request())
-    done = merge.publish(opened, ticket, job_done(opened, ticket))
+    done = compaction.publish(opened, ticket, job_done(opened, ticket))
     kept = {decision.savepoint_id for decision in maintenance.plan_expiry(opened).keep}
     assert done.savepoint_id in kept
     assert THIRD not in kept
@@ -324,7 +334,7 @@ def test_a_savepoint_that_somebody_altered_is_not_built_on(opened: RecoveryConte
     forged = codec.dumps(replace(opened.savepoints.outline(THIRD), cluster_id="another"))
     opened.repository.delete([key])
     opened.repository.create(key, zstandard.compress(forged))
-    for what in (lambda: merge.plan(opened, "latest"), lambda: merge.publish(opened, ticket, result)):
+    for what in (lambda: planned(opened, "latest"), lambda: compaction.publish(opened, ticket, result)):
         with pytest.raises(Damaged, match="that was published"):
             what()
     assert opened.savepoints.ids() == [FIRST, SECOND, THIRD]

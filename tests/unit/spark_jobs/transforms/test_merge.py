@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.transforms.merge import merge_group
-from streams_recovery.core.compaction.merge import GroupToMerge
+from streams_recovery.core.compaction.values import RangeToCompact
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.compaction_proof import Compaction
@@ -59,7 +59,7 @@ def part(repository: Repository, directory: Path, offsets: list[int], dice: rand
     return file.stored_as(key), batch.to_pylist()
 
 
-def group(repository: Repository, directory: Path, *sizes: int) -> tuple[GroupToMerge, Rows]:
+def group(repository: Repository, directory: Path, *sizes: int) -> tuple[RangeToCompact, Rows]:
     """Files with so many rows each, with holes between offsets."""
     dice, files, rows, at = random.Random(len(sizes)), [], Rows(), 7
     for size in sizes:
@@ -68,26 +68,28 @@ def group(repository: Repository, directory: Path, *sizes: int) -> tuple[GroupTo
         files.append(file)
         rows += more
         at += 3 * size
-    return GroupToMerge(tp=TP, start=7, end=at, compacted=Compaction.LATEST_PER_KEY, files=tuple(files)), rows
+    return RangeToCompact(tp=TP, start=7, end=at, compacted=Compaction.LATEST_PER_KEY, files=tuple(files)), rows
 
 
 def test_one_file_has_every_row_of_all_of_them_as_it_was(repository: Repository, tmp_path: Path) -> None:
     wanted, rows = group(repository, tmp_path, 40, 1, 300, 7)
     done = merge_group(repository, LAYOUT, wanted, 1)
-    file = done.merged.file
+    (made,) = done.ranges
+    file = made.file
     assert file is not None
     assert [row for batch in read_segment(tmp_path / file.key, file) for row in batch.to_pylist()] == rows
-    assert (done.merged.start, done.merged.end, done.merged.compacted) == (7, wanted.end, Compaction.LATEST_PER_KEY)
+    assert (made.start, made.end, made.compacted) == (7, wanted.end, Compaction.LATEST_PER_KEY)
     assert (done.rows_before, done.rows_after, done.problems) == (348, 348, ())
     assert done.digest_before == done.digest_after
     again = merge_group(repository, LAYOUT, wanted, 1)
-    assert again.merged.file is not None
-    assert (again.merged.file.key != file.key, again.digest_after) == (True, done.digest_after), "each attempt has a file of its own"
+    (other,) = again.ranges
+    assert other.file is not None
+    assert (other.file.key != file.key, again.digest_after) == (True, done.digest_after), "each attempt has a file of its own"
 
 
 def test_files_that_are_not_in_the_order_of_offsets_are_told(repository: Repository, tmp_path: Path) -> None:
     wanted, _ = group(repository, tmp_path, 5, 5, 5)
-    turned = GroupToMerge(tp=TP, start=7, end=wanted.end, compacted=None, files=(wanted.files[1], wanted.files[0], wanted.files[2]))
+    turned = RangeToCompact(tp=TP, start=7, end=wanted.end, compacted=None, files=(wanted.files[1], wanted.files[0], wanted.files[2]))
     assert "has offsets that do not ascend" in merge_group(repository, LAYOUT, turned, 1).problems
 
 
@@ -110,5 +112,5 @@ def test_large_records_are_merged_too(repository: Repository, tmp_path: Path) ->
         key = LAYOUT.segment(TP, at, at + 1, "a")
         repository.put_file(key, tmp_path / "part.parquet")
         files.append(file.stored_as(key))
-    done = merge_group(repository, LAYOUT, GroupToMerge(tp=TP, start=0, end=3, compacted=None, files=tuple(files)), 1)
+    done = merge_group(repository, LAYOUT, RangeToCompact(tp=TP, start=0, end=3, compacted=None, files=tuple(files)), 1)
     assert (done.rows_after, done.digest_after, done.problems) == (3, done.digest_before, ())
