@@ -11,21 +11,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import discover
+from streams_recovery.operations.savepoint import capture, finish, quiesce
+from streams_recovery.operations.savepoint.by_names import take_by_names
 from tests.support.applications.named_counts import NamedCounts, Truth, named_counts, saved_logs
 from tests.support.applications.named_recovery import named_recovery
 from tests.support.applications.pair import Here
-from tests.support.applications.savepoint_steps import take
+from tests.support.applications.savepoint_steps import begun, take
 from tests.support.applications.small import asked
 from tests.support.project import PROJECT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 ONE_INSTANCE = str(PROJECT / "tests" / "support" / "programs" / "one_instance.py")
+AHEAD = {"mode": "live", "timeout_seconds": 60, "attempts": 2, "require": "ahead_allowed"}
 PATIENT = {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeout_seconds": 60}}
 
 
@@ -82,6 +87,43 @@ def test_a_savepoint_of_an_application_at_work_is_its_state_at_one_moment(
     assert last.parent_id == found[-2].savepoint_id
     shared = [topic.partitions[0].ranges[0].file for one in (first, last) for topic in one.topics if topic.role is TopicRole.CHANGELOG]
     assert shared[: len(shared) // 2] == shared[len(shared) // 2 :], "later ones share the files of the first"
+
+
+def why_not(recovery: RecoveryContext) -> str:
+    """Why it is not saved by names."""
+    ticket = begun(recovery, QuiesceMode.LIVE)
+    try:
+        taken = take_by_names(recovery, ticket, discover(recovery))
+    finally:
+        finish(recovery, ticket)
+    assert isinstance(taken, str), "it is saved by names"
+    return taken
+
+
+def test_what_has_no_names_or_could_not_be_proven_is_saved_as_before(bootstrap: str, tmp_path: Path) -> None:
+    extra = {"bootstrap.servers": bootstrap}
+    with named_counts(bootstrap, tmp_path, "classic") as counts, counts.reader() as reader, counts.feeding(100):
+        counts.start()
+        counts.await_work(reader)
+        loop = {"inputs": [f"{counts.id}.in"], "outputs": [f"{counts.id}.in"]}
+        with named_recovery(extra, counts.id, tmp_path, topics=loop) as recovery:
+            assert why_not(recovery) == f"it reads {', '.join(map(str, counts.inputs))}, which it writes too"
+        guarantee = {"id": counts.id, "guarantee": "at_least_once"}
+        with named_recovery(extra, counts.id, tmp_path, application=guarantee) as recovery:
+            assert why_not(recovery) == "at_least_once has no transactions"
+        # One that is gone by now: the look sees none of its records.
+        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        producer.produce(counts.changelogs[0].topic, b"value", b"key", 0)
+        assert producer.flush(30) == 0
+        counts.await_more(reader)
+        with named_recovery(extra, counts.id, tmp_path, backup={**PATIENT, "consistency": AHEAD}) as recovery:
+            assert why_not(recovery) == "the changelog writers are not proven transactional"
+            ticket = begun(recovery, QuiesceMode.LIVE)
+            try:
+                found = capture(recovery, ticket, quiesce(recovery, ticket))
+            finally:
+                finish(recovery, ticket)
+    assert (found.consistency, found.left_out) == (Consistency.AHEAD, None)
 
 
 @pytest.mark.deep

@@ -27,7 +27,7 @@ CAPTURE_CUT: Final = Step(
     result=CutSummary,
     needs=(BEGIN, QUIESCE),
     limit=_SHORT,
-    message=lambda cut: f"cut: {cut.consistency} over {cut.partitions} partitions, application held {cut.held_seconds:.1f} s",
+    message=lambda cut: f"cut: {cut.text}",
 )
 RESUME: Final = Step(
     name="resume",

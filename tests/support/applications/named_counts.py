@@ -150,6 +150,13 @@ class NamedCounts:
 
         assert poll(works, seconds=_SECONDS, interval=0.5), "the application does not process"
 
+    def await_more(self, reader: NamedLogs) -> None:
+        """Wait until each partition of its input, and what came of it, was read further than now."""
+        before = reader.committed()
+        read = [*self.inputs, *self.between]
+        more = poll(lambda: all(reader.committed()[tp].offset > before[tp].offset for tp in read) or None, seconds=_SECONDS, interval=0.2)
+        assert more, "the application does not process any more"
+
     def await_end(self, reader: NamedLogs) -> bool:
         """Wait until all input is read, and what came of it too."""
 

@@ -80,6 +80,7 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
         held_seconds=cut.proof.held_seconds,
         attempts=cut.proof.attempts,
         draft=noted,
+        left_out=None if cut.proof.names is None else cut.proof.names.left_out,
     )
 
 

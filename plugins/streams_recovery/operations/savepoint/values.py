@@ -74,7 +74,9 @@ class CutDraft(CutFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutSummary:
-    """A cut in numbers. ``tail_records`` were copied already; ``draft`` is the cut itself."""
+    """A cut in numbers. ``tail_records`` were copied already; ``draft`` is the cut itself. ``left_out`` records are not in a cut by the names of transactions;
+    None for any other cut.
+    """
 
     savepoint_id: str
     consistency: Consistency
@@ -84,6 +86,13 @@ class CutSummary:
     held_seconds: float
     attempts: int
     draft: ArtifactRef
+    left_out: int | None = None
+
+    @property
+    def text(self) -> str:
+        """How it was read, and how good it is."""
+        named = "" if self.left_out is None else f", read by the names of transactions ({self.left_out:,} records of others left out)"
+        return f"{self.consistency} over {self.partitions} partitions, application held {self.held_seconds:.1f} s{named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
