@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from streams_recovery.core.errors import LockLost
+from streams_recovery.core.errors import LockLost, Refused
 from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import unfinished_restore
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.support.applications import fleet
-from tests.support.applications.restore_steps import opened, saved
+from tests.support.applications.restore_steps import end, loaded, opened, saved
 from tests.support.applications.savepoint_steps import begun, publish
 from tests.support.applications.small import Small, asked, small_application
 from tests.support.applications.unreachable import running
@@ -93,6 +93,26 @@ def test_where_it_was_about_to_delete_the_application_stays_down(small: Small) -
     assert [(left.restarted, left.phase) for left in teardown.left] == [(False, "destroying")]
     assert not running(recovery)
     assert (topic_ids(small), unfinished_restore(recovery)) == (before, ticket.restore_id)
+
+
+@pytest.mark.fault("F16")
+def test_a_step_that_wakes_late_deletes_nothing_of_the_run_that_went_on(small: Small) -> None:
+    recovery = small.recovery
+    ticket = opened(recovery, asked(recovery, replace=True))
+    saved(recovery, ticket)
+
+    def resumed() -> dict[str, str]:
+        restore.abandon(recovery, ticket)
+        again = restore.resume(recovery, ticket.restore_id, run_id="again", approved_hash=ticket.plan_hash, take_over=False)
+        assert loaded(recovery, again) == 7
+        return topic_ids(small)
+
+    # Its third proof of the lock is the last one before it deletes.
+    woken = Teardown("/locks/", resumed, number=3)
+    with pytest.raises(Refused, match="already exists"):
+        restore.prepare(during(recovery, woken), ticket)
+    assert [topic_ids(small)] == woken.left
+    assert end(small) > 0
 
 
 @pytest.mark.deep

@@ -20,6 +20,7 @@ from streams_recovery.core.topic_holds.compaction_guard import MAX_COMPACTION_LA
 from streams_recovery.kafka import clients, logs
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
+from tests.support.kafka.quotas import quota
 from tests.support.kafka.topic_settings import alter
 from tests.support.project import PROJECT
 
@@ -46,6 +47,27 @@ def new_topic(cluster: KafkaCluster) -> Iterator[Callable[..., str]]:
 
     yield make
     cluster.delete_topics(made)
+
+
+def test_a_topic_that_was_created_again_is_not_the_one_to_delete(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    before = cluster.describe_topics([name := new_topic()])[name].topic_id
+    cluster.delete_exactly({name: before})
+    assert not cluster.describe_topics([name])
+    after = cluster.create_topic(name, partitions=1, replication_factor=1, config={}).topic_id
+    cluster.delete_exactly({name: before})
+    assert cluster.describe_topics([name])[name].topic_id == after != before
+
+
+@pytest.mark.fault("F115")
+def test_topics_are_deleted_as_fast_as_a_quota_allows(connection: KafkaConnection, new_topic: Callable[..., str]) -> None:
+    # The controller allows eleven changes of partitions at once where it allows one a second.
+    names = [new_topic(partitions=13), new_topic(partitions=13)]
+    slow = KafkaConnection(bootstrap_servers=connection.bootstrap_servers, properties={"client.id": f"slow-{names[0]}"})
+    with quota(connection, f"slow-{names[0]}", "controller_mutation_rate", 1.0), KafkaCluster(slow, timeout=20) as cluster:
+        began = time.monotonic()
+        cluster.delete_topics(names)
+        assert time.monotonic() - began > 1
+        assert not {*names} & {*cluster.topic_names()}
 
 
 def produce(connection: KafkaConnection, topic: str, partition: int, count: int, **settings: object) -> Producer:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaAdminClient
-from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
 from streams_recovery.core.errors import ApplicationRunning, NotExact, Refused
 from streams_recovery.core.group_members import UnknownMembers
@@ -42,6 +40,7 @@ from tests.support.applications.small import (
 )
 from tests.support.applications.topic_records import produce
 from tests.support.kafka.consumers import living
+from tests.support.kafka.quotas import quota
 from tests.support.kafka.streams_member import StreamsMember
 from tests.support.kafka.topic_settings import alter
 
@@ -347,28 +346,7 @@ def test_a_throttled_client_is_slower_and_nothing_else(small: Small) -> None:
         return time.monotonic() - began
 
     free = seconds({})
-    admin = KafkaAdminClient(bootstrap_servers=small.recovery.connection.bootstrap_servers)
-    try:
-        # A broker looks back over ten seconds: 6 MB are 600 kB a second to it, and more each time they are read again. It
-        # learns of the quota from its metadata, some time after the request for it was answered.
-        quota(admin, client, 500_000.0)
+    # A broker looks back over ten seconds: 6 MB are 600 kB a second to it, and more each time they are read again.
+    with quota(small.recovery.connection, client, "consumer_byte_rate", 500_000.0):
         while seconds({"client.id": client}) < free + 1:
             pass  # a quota that has no effect is ended by the time limit of tests
-    finally:
-        quota(admin, client, None)
-        admin.close()
-
-
-def quota(admin: KafkaAdminClient, client: str, bytes_a_second: float | None) -> None:
-    entry = AlterClientQuotasRequest.EntryData
-    request = AlterClientQuotasRequest(
-        entries=[
-            entry(
-                entity=[entry.EntityData(entity_type="client-id", entity_name=client)],
-                ops=[entry.OpData(key="consumer_byte_rate", value=bytes_a_second or 0.0, remove=bytes_a_second is None)],
-            )
-        ],
-        validate_only=False,
-    )
-    answer = admin._manager.run(admin._manager.send, request)
-    assert [item.error_code for item in answer.entries] == [0]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import IsolationLevel
 
 from streams_recovery.core.checks.facts import BrokerFacts
-from streams_recovery.core.errors import NotFound, Refused, TransientError
+from streams_recovery.core.errors import NotFound, RecoveryError, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.preflight.permissions import Rights
 from streams_recovery.core.topic_settings import InForce, topic_defaults
@@ -20,8 +20,12 @@ from streams_recovery.kafka import errors, log_batches, logs, permissions
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
 from streams_recovery.kafka.group_messages import list_group_kinds
 
+K = TypeVar("K")
+V = TypeVar("V")
 TopicShape = tuple[int, int, Mapping[str, str]]
 """Partitions, replicas and settings of a topic."""
+Answers = Mapping[K, Mapping[str, Any]]
+Ask = Callable[[Mapping[K, V]], Answers[K]]
 
 # A controller of Kafka takes no request for more than 10,000 (KAFKA-12905), and answers a small one sooner than a client gives up.
 _PARTITIONS_AT_ONCE = 2_000
@@ -29,6 +33,7 @@ _PARTITIONS_AT_ONCE = 2_000
 _ASKED = 220
 # Far longer than brokers need to show a setting; what is not shown then was altered again.
 _SHOWN_SECONDS = 1.0
+_GONE: Final = frozenset({errors.UNKNOWN_TOPIC_OR_PARTITION, errors.UNKNOWN_TOPIC_ID})
 
 
 class KafkaCluster(ClusterVerbs):
@@ -156,27 +161,28 @@ class KafkaCluster(ClusterVerbs):
         return created
 
     def _create(self, several: Mapping[str, TopicShape]) -> None:
-        deadline, left = Deadline(self._clients.timeout), dict(several)
-        while left:
+        def ask(left: Mapping[str, TopicShape]) -> Answers[str]:
             # Each until it is answered for: after a lost answer a second request would find the new topic, and refuse it as another program's.
             with self._clients.requesting(f"creating {_named(left)}"):
-                answer = self._clients.pure.create_topics(_as_asked(left), raise_errors=False)
-            refused = {topic["name"]: topic for topic in answer["topics"] if topic["error_code"]}
+                return {topic["name"]: topic for topic in self._clients.pure.create_topics(_as_asked(left), raise_errors=False)["topics"]}
+
+        self._as_fast_as_allowed(several, ask, _not_created)
+
+    def _as_fast_as_allowed(self, wanted: Mapping[K, V], ask: Ask[K, V], failed: Callable[[K, Mapping[str, Any]], RecoveryError]) -> None:
+        """Ask the controller for all of ``wanted``, and again for those that are too many for its quota, as long as some are done within the timeout. Raises
+        what ``failed`` makes of any other refusal.
+        """
+        deadline, left = Deadline(self._clients.timeout), dict(wanted)
+        while left:
+            refused = {key: answer for key, answer in ask(left).items() if answer["error_code"]}
             if len(refused) < len(left):
                 deadline = Deadline(self._clients.timeout)
             late = bool(refused) and not deadline.pause()
-            for name, topic in refused.items():
-                code, message = topic["error_code"], topic.get("error_message")
-                if code == errors.TOPIC_ALREADY_EXISTS:
-                    raise Refused(
-                        f"topic {name} already exists",
-                        next_step="nothing was done to it; find out whose it is and what it holds before anybody deletes it, or choose another name",
-                        topic=name,
-                    )
-                # Who may change so much in a second: those that are too many for it were not created.
-                if code != errors.THROTTLING_QUOTA_EXCEEDED or late:
-                    raise errors.by_code(code, f"creating topic {name} failed: {errors.name_of(code)} {message or ''}".rstrip())
-            left = {name: left[name] for name in refused}
+            for key, answer in refused.items():
+                # Who may change so much in a second: nothing was done about those that are too many for it.
+                if answer["error_code"] != errors.THROTTLING_QUOTA_EXCEEDED or late:
+                    raise failed(key, answer)
+            left = {key: left[key] for key in refused}
 
     def refused_topics(self, wanted: Mapping[str, TopicShape]) -> dict[str, str]:
         """Reasons why the cluster would not create some of these topics, by topic: a policy of it, or a setting that it does not take. Creates nothing.
@@ -228,20 +234,40 @@ class KafkaCluster(ClusterVerbs):
         }
 
     def delete_topics(self, names: Collection[str]) -> None:
-        """Delete these topics and wait until no answer of the cluster has them any more. Those that do not exist are passed over."""
-        if not names:
-            return
-        with self._clients.requesting("deleting topics"):
-            answer = self._clients.pure.delete_topics(sorted(names), raise_errors=False)
-        for topic in answer["topics"]:
-            code = topic["error_code"]
-            if code not in (0, errors.UNKNOWN_TOPIC_OR_PARTITION):
-                raise errors.by_code(code, f"deleting topic {topic['name']} failed: {errors.name_of(code)}")
+        """Delete the topics that have these names now: see ``delete_exactly``. Those that do not exist are passed over."""
+        shapes = self._clients.patiently("describing topics", lambda: self._shapes(names))
+        self.delete_exactly({name: _topic_id(shape["topic_id"]) for name, shape in shapes.items()})
+
+    def delete_exactly(self, ids: Mapping[str, str]) -> None:
+        """Delete these topics, which are named with the id of each, and wait until no answer of the cluster has them any more. A topic that has the name by now
+        and another id is another one, and stays.
+        """
+
+        def ask(left: Mapping[uuid.UUID, str]) -> Answers[uuid.UUID]:
+            # By their ids, so harmless to repeat: whoever comes late, or asks twice, deletes nothing that was created meanwhile.
+            found = self._clients.patiently("deleting topics", lambda: self._clients.pure.delete_topics(list(left), raise_errors=False))
+            answers = {uuid.UUID(str(topic["topic_id"])): topic for topic in found["topics"]}
+            return {raw: answer for raw, answer in answers.items() if answer["error_code"] not in _GONE}
+
+        def failed(raw: uuid.UUID, answer: Mapping[str, Any]) -> RecoveryError:
+            code = answer["error_code"]
+            return errors.by_code(code, f"deleting topic {wanted[raw]} failed: {errors.name_of(code)}")
+
+        wanted = {_raw_id(topic_id): name for name, topic_id in sorted(ids.items())}
+        self._as_fast_as_allowed(wanted, ask, failed)
         deadline = Deadline(self._clients.timeout)
-        # Both clients are asked: each may ask another broker, and a broker that still has the topic still tells of it.
-        while left := sorted({*names} & {*self.topic_names(), *self._clients.patiently("describing topics", lambda: self._shapes(names))}):
+        while left := self._still_there(ids):
             if not deadline.pause():
                 raise TransientError(f"topics are still there after their deletion: {left}", next_step="try again", topics=left)
+
+    def _still_there(self, ids: Mapping[str, str]) -> list[str]:
+        """The topics that an answer of the cluster has. Both clients are asked: each may ask another broker, and one that still has a topic still tells of it.
+        Only one of them tells the id.
+        """
+        names = set(self.topic_names()) & ids.keys() if ids else set()
+        shapes = self._clients.patiently("describing topics", lambda: self._shapes(list(ids)))
+        others = {name for name, shape in shapes.items() if _topic_id(shape["topic_id"]) != ids[name]}
+        return sorted((names | shapes.keys()) - others)
 
     def change_configs(self, names: Collection[str], change: logs.Change) -> None:
         """Alter each topic by what ``change`` makes of its overrides, and again until it makes nothing of them on any broker: others may write the same
@@ -384,6 +410,17 @@ def _as_asked(wanted: Mapping[str, TopicShape]) -> dict[str, dict[str, object]]:
     }
 
 
+def _not_created(name: str, answer: Mapping[str, Any]) -> RecoveryError:
+    code = answer["error_code"]
+    if code == errors.TOPIC_ALREADY_EXISTS:
+        return Refused(
+            f"topic {name} already exists",
+            next_step="nothing was done to it; find out whose it is and what it holds before anybody deletes it, or choose another name",
+            topic=name,
+        )
+    return errors.by_code(code, f"creating topic {name} failed: {errors.name_of(code)} {answer.get('error_message') or ''}".rstrip())
+
+
 def _named(topics: Collection[str]) -> str:
     return f"topic{'s' if len(topics) > 1 else ''} {first_names(topics)}"
 
@@ -404,3 +441,7 @@ def _description(shape: Mapping[str, Any], overrides: dict[str, str], in_force: 
 def _topic_id(raw: object) -> str:
     # Kafka's own tools write ids as URL-safe base64 without padding; ours can be compared with theirs.
     return base64.urlsafe_b64encode(uuid.UUID(str(raw)).bytes).rstrip(b"=").decode()
+
+
+def _raw_id(topic_id: str) -> uuid.UUID:
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{topic_id}=="))

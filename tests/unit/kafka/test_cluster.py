@@ -181,9 +181,47 @@ def gone_for(answers: dict[str, Any]) -> Callable[[Iterable[Any]], dict[Any, Any
     return lambda resources: {resource: answers[resource.name] for resource in resources}
 
 
+def deleted(**codes: int) -> dict[str, object]:
+    """The answer for topics, each with the id of its place among them."""
+    return {"topics": [{"name": None, "topic_id": str(uuid.UUID(int=at)), "error_code": code} for at, code in enumerate(codes.values(), 1)]}
+
+
+IDS = {name: f"AAAAAAAAAAAAAAAAAAAAA{letter}" for name, letter in (("t", "Q"), ("u", "g"))}
+
+
+@pytest.mark.parametrize("codes", [(0, 100), (3, 0)], ids=["no such id", "no such name"])
+def test_topics_are_deleted_by_their_ids_and_what_is_gone_is_passed_over(codes: tuple[int, int]) -> None:
+    client = Script(list_topics=[SimpleNamespace(topics={})])
+    pure = Script(delete_topics=[deleted(t=codes[0], u=codes[1])], describe_topics=[[]])
+    cluster(client, pure).delete_exactly(IDS)
+    ((_, (asked,), _),) = [call for call in pure.asked if call[0] == "delete_topics"]
+    assert asked == [uuid.UUID(int=1), uuid.UUID(int=2)]
+
+
+def test_a_topic_that_has_the_name_of_a_deleted_one_and_another_id_is_not_waited_for() -> None:
+    client = Script(list_topics=[SimpleNamespace(topics={"t": None})])
+    pure = Script(delete_topics=[deleted(t=100)], describe_topics=[[{**shape(1)[0], "topic_id": str(uuid.UUID(int=7))}]])
+    cluster(client, pure).delete_exactly({"t": IDS["t"]})
+
+
+@pytest.mark.fault("F115")
+def test_topics_that_are_too_many_to_be_deleted_at_once_are_asked_for_again_and_no_others() -> None:
+    client = Script(list_topics=[SimpleNamespace(topics={})])
+    second = {"topics": [{"name": None, "topic_id": str(uuid.UUID(int=2)), "error_code": code} for code in (89,)]}
+    pure = Script(delete_topics=[deleted(t=0, u=89), second, deleted(t=0, u=0)], describe_topics=[[]])
+    cluster(client, pure).delete_exactly(IDS)
+    asked = [args[0] for verb, args, _ in pure.asked if verb == "delete_topics"]
+    assert asked == [[uuid.UUID(int=1), uuid.UUID(int=2)], [uuid.UUID(int=2)], [uuid.UUID(int=2)]]
+
+
+def test_a_topic_that_may_not_be_deleted_is_named() -> None:
+    with pytest.raises(Refused, match="deleting topic u failed: TopicAuthorizationFailed"):
+        cluster(Script(), Script(delete_topics=[deleted(t=0, u=29)])).delete_exactly(IDS)
+
+
 def test_topics_that_stay_after_their_deletion_are_named() -> None:
     still = SimpleNamespace(brokers={1: None}, topics={"t": None, "other": None})
-    pure = Script(delete_topics=[{"topics": [{"name": "t", "error_code": 0}]}], describe_topics=[shape(1)] * 50)
+    pure = Script(delete_topics=[deleted(t=0)], describe_topics=[shape(1)] * 50)
     with pytest.raises(TransientError, match=r"still there after their deletion: \['t'\]"):
         cluster(Script(list_topics=[still] * 50), pure, timeout=0.15).delete_topics(["t"])
 
@@ -192,8 +230,8 @@ def test_a_topic_that_one_answer_still_has_is_not_gone() -> None:
     with_it, without_it = SimpleNamespace(topics={"t": None}), SimpleNamespace(topics={})
     absent = [{"name": "t", "error_code": 3, "partitions": []}]
     client = Script(list_topics=[with_it, without_it, without_it])
-    pure = Script(delete_topics=[{"topics": [{"name": "t", "error_code": 0}]}], describe_topics=[absent, shape(1), absent])
-    cluster(client, pure).delete_topics(["t"])
+    pure = Script(delete_topics=[deleted(t=0)], describe_topics=[absent, shape(1), absent])
+    cluster(client, pure).delete_exactly({"t": IDS["t"]})
     assert len(client.asked) == 3
 
 

@@ -84,9 +84,9 @@ def created_by(entries: tuple[JournalEntry, ...]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removable:
-    """Present topics that restores have created: topics that ``go``, and ``strange`` topics, whose names are not the application's."""
+    """Present topics that restores have created: topics that ``go``, by name with their ids, and ``strange`` topics, whose names are not the application's."""
 
-    go: tuple[str, ...]
+    go: dict[str, str]
     strange: tuple[str, ...]
 
 
@@ -96,7 +96,7 @@ def removable(journals: Iterable[tuple[JournalEntry, ...]], own: Collection[str]
     """
     written = [created_by(entries) for entries in journals]
     there = sorted(name for name, topic_id in existing.items() if any(topic_id in ids.get(name, ()) for ids in written))
-    return Removable(go=tuple(name for name in there if name in own), strange=tuple(name for name in there if name not in own))
+    return Removable(go={name: existing[name] for name in there if name in own}, strange=tuple(name for name in there if name not in own))
 
 
 def result_of(entries: tuple[JournalEntry, ...], *phases: Phase) -> ArtifactRef | None:

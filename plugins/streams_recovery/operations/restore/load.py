@@ -69,14 +69,15 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
     # Written before the first deletion: after a kill too, nobody may start the application on what is left.
     # Once it has begun, inputs that it replaces may be its own by now; of those that are not, the plan of this moment has the ends.
     require_nothing_new(recovery, planned.move if reached(written).rank < Phase.DESTROYING.rank else current.move)
+    making = [step for step in planned.create if step.name not in kept]
+    # Which topics they are, before the lock is proven and not behind it: who has resumed this restore meanwhile has made others of these names.
+    existing = topic_ids(recovery, [*(step.name for step in making), *(gone.name for gone in current.delete)])
     # To look took a while. Whoever has ended this run meanwhile has started the application again, and reads in the journal that nothing was destroyed: so once
     # before the entry, and once behind it.
     require_lock(recovery, ticket)
     note(recovery, ticket, Phase.DESTROYING)
     require_lock(recovery, ticket)
-    making = [step for step in planned.create if step.name not in kept]
-    existing = recovery.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])
-    recovery.cluster.delete_topics(sorted(existing))
+    recovery.cluster.delete_exactly(existing)
     _create_topics(recovery, ticket, making, Phase.DESTROYING)
     note(recovery, ticket, Phase.CREATED)
     return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(sorted(existing)))
@@ -93,15 +94,15 @@ def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareS
     check_same_targets(planned, current)
     filled = planned.single.filled if planned.single else {}
     making = [step for step in planned.create if step.name not in filled]
-    existing = sorted(step.name for step in current.create if step.replaces is not None)
+    existing = {step.name: step.replaces for step in current.create if step.replaces is not None}
     require_lock(recovery, ticket)
-    recovery.cluster.delete_topics(existing)
+    recovery.cluster.delete_exactly(existing)
     # Nothing says yet that this restore has begun: what it makes before a kill, nobody would find.
     _create_topics(recovery, ticket, making, Phase.CREATED, at_once=1)
     for name, topic_id in filled.items():
         _hold_topic(recovery, ticket, name, topic_id)
     note(recovery, ticket, Phase.CREATED)
-    return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(existing))
+    return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(sorted(existing)))
 
 
 def _filled(recovery: RecoveryContext, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> set[str]:
@@ -381,7 +382,7 @@ def _begin_again(
     if again:
         # Ends were waited for: the run may be over by now, and another one may load.
         require_lock(recovery, ticket)
-    recovery.cluster.delete_topics([step.name for step in again if step.name in ids])
+    recovery.cluster.delete_exactly({step.name: ids[step.name] for step in again if step.name in ids})
     _create_topics(recovery, ticket, again, Phase.CREATED)
     rows = {TopicPartition(step.name, part.partition): part.rows for step in again for part in step.partitions}
     return [*(standing | {tp: LoadProgress(tp=tp, start=0, end=0, rows=count) for tp, count in rows.items()}).values()]

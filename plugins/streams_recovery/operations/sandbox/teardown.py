@@ -183,9 +183,9 @@ def _delete_topics(
             recovery.application_id,
             found.strange[:_NAMED],
         )
-    ours = [name for name in found.go if name not in keep]
-    recovery.cluster.delete_topics(ours)
-    return ours, [name for name in found.strange if internal_role(name, recovery.application_id) is not None]
+    ours = {name: topic_id for name, topic_id in found.go.items() if name not in keep}
+    recovery.cluster.delete_exactly(ours)
+    return list(ours), [name for name in found.strange if internal_role(name, recovery.application_id) is not None]
 
 
 def _removable(
