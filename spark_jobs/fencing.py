@@ -1,7 +1,10 @@
-"""A job that outlives the run it belongs to must not go on writing: it looks whether the run's lock is still held, and ends with it."""
+"""A job that outlives the run it belongs to must not go on writing: it looks whether the run's lock is still held, and ends with it. A task that was frozen
+must not either: Spark may have given its work to another one.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +18,11 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 
 LOOK_SECONDS: Final = 2.0
+# Sooner than a master or a driver gives up a worker that is silent (60 and 120 s), and its task begins anew.
+ASLEEP_SECONDS: Final = 45.0
+_AWAKE_LOOK_SECONDS: Final = 1.0
+# What EX_TEMPFAIL is elsewhere: the work may be done again.
+_EXIT_CODE: Final = 75
 
 
 @contextmanager
@@ -59,3 +67,26 @@ def _lost(ticket: LockTicket) -> LockLost:
         owner=ticket.owner,
         number=ticket.number,
     )
+
+
+@contextmanager
+def awake(asleep: float = ASLEEP_SECONDS) -> Iterator[None]:
+    """End this process, should it have been frozen for ``asleep`` seconds, as soon as it runs again: a client of Kafka would send what was handed to it before,
+    behind what another one has written meanwhile.
+    """
+    done = threading.Event()
+    threading.Thread(target=_end_after_sleep, args=(done, asleep), name="awake", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _end_after_sleep(done: threading.Event, asleep: float) -> None:
+    last = time.monotonic()
+    while not done.wait(min(_AWAKE_LOOK_SECONDS, asleep / 2)):
+        slept = time.monotonic() - last
+        if slept > asleep:
+            # At once, and without a word: all this time the client's own threads send on.
+            os._exit(_EXIT_CODE)
+        last += slept

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 
 from spark_jobs.access import JobAccess
+from spark_jobs.fencing import awake
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.load_progress import behind_present, present
 from spark_jobs.transforms.progress import Doing
@@ -144,7 +145,7 @@ def load_share(share: Share, access: JobAccess) -> ShareLoaded:
 
     check_first_attempt()
     pace = Pace(share.throttle) if share.throttle else None
-    with Producers(access.cluster) as producers, Consumers(access.cluster, cluster=producers.cluster) as consumers:
+    with awake(), Producers(access.cluster) as producers, Consumers(access.cluster, cluster=producers.cluster) as consumers:
         consumers.announce(present(wanted) for wanted in share.partitions)
         loaded = [load_partition(wanted, access, (producers, consumers), pace, share.stall_seconds) for wanted in share.partitions]
     return ShareLoaded(partitions=tuple(loaded))

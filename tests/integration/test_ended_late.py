@@ -1,7 +1,14 @@
-"""A task that Airflow has ended goes on for seconds, while the teardown of its run is at work already: what the teardown has brought back stays as it is."""
+"""A task that Airflow has ended goes on for seconds, and one that was frozen goes on much later: what the teardown of its run has brought back, or the next
+run has made, stays as it is.
+"""
 
 from __future__ import annotations
 
+import pickle
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +16,11 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms.load import Share
 from streams_recovery.core.errors import LockLost, Refused
+from streams_recovery.core.jobs.spec import RestoreSpec
+from streams_recovery.core.waiting import RateLimits, poll
 from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import unfinished_restore
@@ -20,6 +31,7 @@ from tests.support.applications.restore_steps import end, loaded, opened, saved
 from tests.support.applications.savepoint_steps import begun, publish
 from tests.support.applications.small import Small, asked, small_application
 from tests.support.applications.unreachable import running
+from tests.support.project import PROJECT
 
 End = Callable[[RecoveryContext, savepoint.Ticket], object]
 
@@ -151,3 +163,44 @@ def test_a_savepoint_stops_nothing_once_its_run_has_let_go(small: Small, ends: E
         savepoint.quiesce(during(recovery, teardown), ticket)
     assert len(teardown.left) == 1
     assert running(recovery)
+
+
+LOAD = """
+import pickle, sys
+from functools import partial
+from spark_jobs.fencing import awake
+from spark_jobs.transforms import load
+
+load.awake = partial(awake, 2.0)
+load.load_share(*pickle.load(open(sys.argv[1], "rb")))
+"""
+
+
+@pytest.mark.fault("F112")
+def test_a_task_that_was_frozen_ends_when_it_wakes_and_sends_nothing_of_what_it_held(small: Small, tmp_path: Path) -> None:
+    recovery = small.recovery
+    ticket = opened(recovery, asked(recovery, replace=True))
+    saved(recovery, ticket)
+    restore.prepare(recovery, ticket)
+    job = restore.plan_load(recovery, ticket)
+    assert job.spec is not None
+    partitions = recovery.artifacts.read(RestoreSpec, job.spec).partitions
+    share = Share(partitions=partitions, throttle=RateLimits(records_per_second=2), stall_seconds=120)
+    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None)
+    (tmp_path / "share").write_bytes(pickle.dumps((share, access)))
+
+    def there() -> int:
+        return sum(recovery.cluster.high_watermarks([wanted.tp for wanted in partitions]).values())
+
+    task = subprocess.Popen([sys.executable, "-c", LOAD, str(tmp_path / "share")], cwd=PROJECT)
+    try:
+        assert poll(lambda: there() or None, seconds=60, interval=0.05)
+        task.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        before = there()
+        task.send_signal(signal.SIGCONT)
+        assert task.wait(60) == 75
+        assert there() == before < sum(wanted.rows for wanted in partitions)
+    finally:
+        task.kill()
+        task.wait()
