@@ -40,7 +40,9 @@ from streams_recovery.core.repository.manifest import (
     TopicImage,
 )
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.restore.plan import Observed, RestorePlan, check_plan
+from streams_recovery.core.restore.parts.savepoint import SavepointPart
+from streams_recovery.core.restore.plan import RestorePlan, check_plan
+from streams_recovery.core.restore.planned import Observed
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.topic_settings import TargetSettings
@@ -297,6 +299,7 @@ def _planned(source: RestoreSource) -> RestorePlan:
         create=create,
         offsets=(),
         strategy="exact",
+        part=SavepointPart(),
         offsets_agree=True,
         warnings=(),
         observed=Observed(instances=(), offsets_replaced={}, offsets_before={}, records_to_catch_up=0),

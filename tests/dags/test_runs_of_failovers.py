@@ -90,7 +90,7 @@ def test_it_is_moved_task_by_task_and_each_is_taken_at_the_new_site(
     assert (there.state(), there.committed(), there.free()) == ({"a": 2, "b": 2, "c": 1}, 5, True)
     with there.recovery() as recovery:
         report = restore.evidence(recovery)[0]
-    assert (report.savepoint_id, report.move and (report.move.before, report.move.to)) == (savepoint, (PRIMARY, "dr"))
+    assert (report.savepoint_id, report.part.move and (report.part.move.before, report.part.move.to)) == (savepoint, (PRIMARY, "dr"))
 
 
 @pytest.mark.deep
@@ -140,7 +140,7 @@ def test_a_run_that_fails_after_the_move_says_how_it_goes_on_and_that_command_br
         runner = Runner(recovery=recovery, submitter=in_session, say=print)
         requester = runs.Requester(run_id="again", requested_by="me")
         report = runs.resume(runner, restore_id, requester, take_over=False, approve=lambda planned: planned.hash == approval)
-    assert report.move is not None
+    assert report.part.move is not None
     assert (sites.runs_at(), belongs_to(sites)) == (["dr"], ("dr", True, ()))
     assert sites.at("dr").state() == {"a": 2, "b": 2, "c": 1}
 

@@ -21,7 +21,6 @@ from streams_recovery.core.archive.log import ArchiveEntry, ArchiveEvent
 from streams_recovery.core.archive.tick import REPLACED_SECONDS
 from streams_recovery.core.errors import LockHeld, Refused
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import archive, maintenance, restore
@@ -178,7 +177,7 @@ def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, i
     again = restore.plan(recovery, rebuild(recovery, inputs_from="latest"))
     assert (again.archived, again.rows) == (planned.archived, 14)
     assert any("inputs end where the archive ends" in warning for warning in again.warnings)
-    assert "9 records of inputs and globals were archived behind the savepoint" in markdown(planned)
+    assert "9 records of inputs and globals were archived behind the savepoint" in planned.text
     assert restore.plan(recovery, replace(asked_for, archive_entry=0)).archived is None
     [torn] = list(recovery.repository.keys(recovery.layout.archive))[-1:]
     with torn_object(recovery, torn):

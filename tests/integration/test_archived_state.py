@@ -12,7 +12,6 @@ from streams_recovery.core.archive.state import at_cut
 from streams_recovery.core.archive.tick import REPLACED_SECONDS
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import archive, maintenance, restore
 from streams_recovery.operations.context import RecoveryContext
@@ -149,15 +148,15 @@ def test_a_lost_cluster_comes_back_at_the_newest_cut(archived: Small, in_session
     lose(archived)
     wanted = asked(recovery)
     planned = restore.plan(recovery, wanted)
-    assert planned.state is not None
-    assert base.captured_at < planned.state.at == planned.captured_at
-    assert "when the archiver took an exact cut behind the savepoint" in markdown(planned)
+    assert planned.part.state is not None
+    assert base.captured_at < planned.part.state.at == planned.captured_at
+    assert "when the archiver took an exact cut behind the savepoint" in planned.text
     assert (planned.observed.records_to_catch_up, restore.plan(recovery, replace(wanted, state_entry=0)).observed.records_to_catch_up) == (
         3,
         6,
     )
     named = restore.plan(recovery, asked(recovery, savepoint=base.savepoint_id))
-    assert (named.state, named.captured_at) == (None, base.captured_at), "one that is named is meant as it is"
+    assert (named.part.state, named.captured_at) == (None, base.captured_at), "one that is named is meant as it is"
     ticket = opened(recovery, restore.as_approved(wanted, approval(planned)))
     saved(recovery, ticket)
     loaded(recovery, ticket)
@@ -170,7 +169,7 @@ def test_a_lost_cluster_comes_back_at_the_newest_cut(archived: Small, in_session
     restore.abandon(recovery, ticket)
     lose(archived)
     again = restore.plan(recovery, asked(recovery))
-    assert again.state is None, "whatever it was made for, what was before it was given up"
+    assert again.part.state is None, "whatever it was made for, what was before it was given up"
     assert any(f"restore {ticket.restore_id} replaced the state since" in warning for warning in again.warnings)
 
 
@@ -183,17 +182,17 @@ def test_what_was_approved_is_restored_whatever_cuts_there_are_since(archived: S
         cut_at(beside, archived)
         wanted = asked(recovery, replace=True)
         planned = restore.plan(recovery, wanted)
-        assert planned.state is not None
+        assert planned.part.state is not None
         work(archived, 2)
         cut_at(beside, archived)
         later = restore.plan(recovery, wanted)
-        assert later.state is not None
-        assert later.state.at > planned.state.at
+        assert later.part.state is not None
+        assert later.part.state.at > planned.part.state.at
         assert later.hash != planned.hash
         again = restore.plan(recovery, restore.as_approved(wanted, approval(planned)))
     assert again.hash == planned.hash
     ticket = restore.open_restore(recovery, wanted, run_id="r", requested_by="test", approved_hash=approval(planned))
-    assert restore.stored_plan(recovery, ticket).state == planned.state
+    assert restore.stored_plan(recovery, ticket).part.state == planned.part.state
     restore.stop(recovery, ticket)
     saved(recovery, ticket)
     loaded(recovery, ticket)

@@ -12,7 +12,6 @@ from streams_recovery.core.errors import NotExact, Refused, StateDamaged
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, CommittedOffset, Consistency
 from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.savepoint.damage import ChangedState, DamageKind
 from streams_recovery.core.words import new_id
 from streams_recovery.operations import maintenance, restore, savepoint
@@ -227,7 +226,7 @@ def test_an_application_of_a_longer_name_takes_no_topic_in_silence(small: Small)
             planned = restore.plan(recovery, asked(recovery, savepoint=savepoint, replace=True))
             assert planned.claimed == (claimed,)
             assert more not in {step.name for step in planned.create}
-            assert f"| {more} | it is assigned to {group}" in markdown(planned)
+            assert f"| {more} | it is assigned to {group}" in planned.text
         assert any(told.startswith(f"{more} is in the savepoint and stays") for told in planned.warnings)
         anew = asked(recovery, restore.Rebuild, replace=True, delete=(small.changelog.topic,), offsets=Earliest(text="earliest"))
         assert restore.plan(recovery, anew).claimed == (claimed,)

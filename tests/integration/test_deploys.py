@@ -14,7 +14,6 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, PlanChanged
 from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.operations import restore
 from streams_recovery.operations.unfinished import unfinished_restore
@@ -66,7 +65,7 @@ def restored(app: Counting, savepoint: str = "latest") -> RestoreReport:
 
 def seen(planned: RestorePlan) -> bool:
     """Whether somebody who reads the plan sees that it deploys."""
-    return "**Deploy** by" in markdown(planned) and planned.deploy[-1] in markdown(planned)
+    return "**Deploy** by" in planned.text and planned.deploy[-1] in planned.text
 
 
 def resumed(app: Counting, *, approve: bool = True) -> RestoreReport:

@@ -37,7 +37,7 @@ def test_it_moves_while_its_cluster_answers_and_is_saved_and_started_where_it_is
     first = sites.savepoint(in_session)
     sites.start()
     report = sites.move("dr", in_session)
-    assert (report.savepoint_id, report.move and (report.move.before, report.move.to, report.move.lost)) == (
+    assert (report.savepoint_id, report.part.move and (report.part.move.before, report.part.move.to, report.part.move.lost)) == (
         first,
         ("primary", "dr", False),
     )
@@ -86,7 +86,7 @@ def test_the_way_home_makes_inputs_again_that_the_savepoint_has_and_no_others(si
     # It is not to be here yet. Whatever it does would be neither in the savepoint nor in what is restored.
     (sites.directory / "started").write_text("by hand")
     report = sites.move(PRIMARY, in_session, replaced=True)
-    assert (report.move and (report.move.before, report.move.to)) == ("dr", PRIMARY)
+    assert (report.part.move and (report.part.move.before, report.part.move.to)) == ("dr", PRIMARY)
     assert (sites.runs_at(), belongs_to(sites)) == ([PRIMARY], (PRIMARY, True, ()))
     assert home.end(sites.input) == 9
     assert home.state() == home.truth() == {"a": 3, "b": 3, "c": 2, "z": 1}
@@ -109,8 +109,8 @@ def test_an_input_that_a_mirror_has_carried_there_is_read_on_where_the_same_reco
     there.feed("".join(key for key, _ in rows[10:]), at=sites.at(PRIMARY).stamps()[10:], values=[value for _, value in rows[10:]])
     sites.start()
     report = sites.move("dr", in_session)
-    assert report.move is not None
-    assert report.move.kept == (sites.input.topic,)
+    assert report.part.move is not None
+    assert report.part.move.kept == (sites.input.topic,)
     assert there.committed() == 120
     assert there.state() == sites.at(PRIMARY).truth(130)
     with there.recovery() as recovery:
@@ -136,10 +136,10 @@ def test_beside_a_mirror_the_savepoint_counts_and_no_newer_cut(sites: AtTwoSites
         recovery.cluster.create_topic(sites.input.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
         there.feed("".join(key for key, _ in home.rows(sites.input)), at=home.stamps())
         beside_mirror = restore.plan(recovery, request)
-    assert alone.state is not None
-    assert beside_mirror.state is None
-    assert beside_mirror.move is not None
-    assert beside_mirror.move.kept == (sites.input.topic,)
+    assert alone.part.state is not None
+    assert beside_mirror.part.state is None
+    assert beside_mirror.part.move is not None
+    assert beside_mirror.part.move.kept == (sites.input.topic,)
 
 
 @pytest.mark.deep
@@ -157,7 +157,7 @@ def test_the_archive_goes_on_at_the_new_site_although_the_archiver_of_the_lost_o
         left.upto(sites.input)
         sites.end_broker()
         report = sites.move("dr", in_session, lost=PRIMARY)
-        assert report.move is not None
+        assert report.part.move is not None
         there = sites.at("dr")
         assert there.end(sites.input) == 7, "what was archived behind the savepoint came along"
         there.feed("cab")
@@ -315,7 +315,7 @@ def test_what_fails_later_is_resumed_at_the_new_site(sites: AtTwoSites, in_sessi
         runner = Runner(recovery=recovery, submitter=in_session, say=print)
         requester = runs.Requester(run_id="again", requested_by="me")
         report = runs.resume(runner, "latest", requester, take_over=False, approve=lambda _: True)
-    assert report.move is not None
+    assert report.part.move is not None
     assert sites.runs_at() == ["dr"]
     assert belongs_to(sites) == ("dr", True, ())
     assert sites.at("dr").state() == sites.at("dr").truth() == {"a": 2, "b": 2, "c": 1}

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.parts.moment import MomentPart
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations import maintenance, restore
 from streams_recovery.operations.restore.in_place import check_still, set_aside
@@ -36,11 +36,12 @@ ALL = [*FIRST, *SECOND]
 def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here) -> None:
     recovery, before = here.recovery, here.topic_id()
     planned = restore.plan(recovery, here.request(40))
-    assert planned.in_place is not None
-    assert planned.in_place.ends == {here.input: 8}
-    assert [(topic.name, topic.rows) for topic in planned.in_place.later] == [(here.input.topic, 2)]
-    assert [(one.group, one.before, one.wanted.offset, one.again) for one in planned.in_place.groups] == [(here.reader, 5, 4, 1)]
-    page = markdown(planned)
+    assert isinstance(planned.part, MomentPart)
+    assert planned.part.in_place is not None
+    assert planned.part.in_place.ends == {here.input: 8}
+    assert [(topic.name, topic.rows) for topic in planned.part.in_place.later] == [(here.input.topic, 2)]
+    assert [(one.group, one.before, one.wanted.offset, one.again) for one in planned.part.in_place.groups] == [(here.reader, 5, 4, 1)]
+    page = planned.text
     for told in ("2 later records are removed", f"| {here.input.topic} | 2 |", f"| {here.reader} | {here.input} | 5 | 4 | 1 |", here.late):
         assert told in page
     assert here.times() == ALL
@@ -93,8 +94,9 @@ def test_the_input_is_cut_as_a_copy_would_be(here: Here, by: CutBy, left: list[i
 @pytest.mark.deep
 def test_an_input_without_later_records_stays_as_it_is(here: Here) -> None:
     planned = restore.plan(here.recovery, here.request(10**6, groups=()))
-    assert planned.in_place is not None
-    assert (planned.in_place.later, planned.in_place.groups) == ((), ())
+    assert isinstance(planned.part, MomentPart)
+    assert planned.part.in_place is not None
+    assert (planned.part.in_place.later, planned.part.in_place.groups) == ((), ())
     assert here.input.topic not in {topic.name for topic in planned.create}
     assert {item.tp: item.wanted.offset for item in planned.offsets}[here.input] == 7
     ticket = opened(here.recovery, here.request(10**6, groups=()))
@@ -193,11 +195,12 @@ def test_a_live_reader_without_offsets_in_kafka_blocks_under_every_protocol_and_
             assert set(caught.value.facts["members"]) == {group}
             assert any(f"group {group} has members of {here.input.topic}" in one for one in caught.value.facts["problems"])
         # An input of which nothing comes out stays, with all who read it.
-        assert restore.plan(recovery, here.request(10**6, groups=())).in_place is not None
+        assert isinstance(restore.plan(recovery, here.request(10**6, groups=())).part, MomentPart)
     recovery.groups.wait_empty(group, 60)
     planned = restore.plan(recovery, here.request(40))
-    assert planned.in_place is not None
-    assert planned.in_place.begin_anew == {}
+    assert isinstance(planned.part, MomentPart)
+    assert planned.part.in_place is not None
+    assert planned.part.in_place.begin_anew == {}
     assert here.topic_id() == before
 
 
@@ -234,7 +237,8 @@ def test_nothing_is_deleted_once_something_came_after_the_approval(here: Here) -
     with pytest.raises(PlanChanged, match="a producer") as changed:
         set_aside(recovery, ticket, planned, planned)
     assert changed.value.facts == {"topics": [str(here.input)]}
-    moved = replace(planned, in_place=replace(planned.in_place, groups=()))  # type: ignore[type-var]
+    assert isinstance(planned.part, MomentPart)
+    moved = replace(planned, part=replace(planned.part, in_place=replace(planned.part.in_place, groups=())))  # type: ignore[type-var]
     with pytest.raises(PlanChanged, match="other offsets be moved"):
         set_aside(recovery, ticket, moved, planned)
     assert (here.topic_id(), here.times()) == (before, [*ALL, 70])

@@ -12,7 +12,6 @@ from embedded.processes import Processes
 from streams_recovery.core.errors import NotExact, Refused
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import Earliest
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.operations import restore
 from tests.support.applications.savepoint_steps import publish
@@ -35,7 +34,7 @@ def test_a_compacted_input_that_went_on_is_warned_of(small: Small) -> None:
     planned = restore.plan(recovery, asked(recovery))
     (told,) = [told for told in planned.warnings if "compacted" in told]
     assert f"{small.input.topic} is compacted and has changed since the savepoint ({small.input} offsets 4 to 6)" in told
-    assert told in markdown(planned)
+    assert told in planned.text
 
 
 def lose_the_end(small: Small, directory: Path, start: Callable[[], str]) -> None:

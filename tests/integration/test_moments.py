@@ -111,8 +111,7 @@ def test_the_newest_savepoint_that_had_read_nothing_later_and_the_input_up_to_th
     for at, by, taken in CASES:
         planned = past.plan(at, by)
         assert past.taken(planned) == taken, (at, by)
-        assert planned.point is not None
-        assert (planned.point.archive, planned.point.with_state) == (past.late, True)
+        assert (planned.part.archive, planned.part.with_state) == (past.late, True)
         assert planned.observed.records_to_catch_up == taken[1] - taken[2]
         assert any("all of it is taken" in warning for warning in planned.warnings) == (at == 10**6)
 
@@ -240,8 +239,7 @@ def test_an_archive_lasts_as_long_as_its_savepoints_also_when_the_input_was_crea
     newest = publish(past.small)
     planned = past.plan(40)
     assert past.taken(planned) == ("early", 6, 2)
-    assert planned.point is not None
-    assert planned.point.archive == past.late
+    assert planned.part.archive == past.late
     assert past.taken(past.plan(80)) == (newest, 1, 1)
 
 
@@ -322,7 +320,7 @@ def test_a_copy_that_somebody_else_made_is_never_replaced(past: Past) -> None:
 @pytest.mark.deep
 def test_without_a_base_all_archived_input_is_read_from_the_beginning(past: Past) -> None:
     planned = past.plan(40, savepoint="none")
-    assert (past.taken(planned)[1:], planned.point and planned.point.with_state) == ((6, 0), False)
+    assert (past.taken(planned)[1:], planned.part.with_state) == ((6, 0), False)
     assert [topic.name for topic in planned.create] == [past.copy.topic, f"{past.other.application_id}.out"]
     ticket = opened(past.other, past.request(40, savepoint="none"))
     saved(past.other, ticket)

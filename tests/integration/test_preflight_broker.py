@@ -16,7 +16,6 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking, blocking_finding
 from streams_recovery.core.remedies.remedy import as_refused
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore, savepoint
 from streams_recovery.operations.restore import dry_run
 from tests.support.applications.savepoint_steps import take
@@ -157,7 +156,7 @@ def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: 
     take(small)
     produce(small.recovery, small.output, 3)
     planned = restore.plan(small.recovery, asked(small.recovery, replace=True))
-    page = markdown(planned)
+    page = planned.text
     for said in ("message.timestamp.type=LogAppendTime", f"{small.output} offsets 4 to 6; 3 offsets in all"):
         assert any(said in warning for warning in planned.warnings)
         assert said in page

@@ -14,7 +14,6 @@ import pytest
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import Claim, CommittedOffset, Evidence, Profile, TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.topic_holds.compaction_guard import joined
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.operations import restore
@@ -59,8 +58,8 @@ def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: 
     assert caught.value.facts == {"strategy": "exact"}
     planned = restore.plan(recovery, rebuild(recovery))
     assert [gone.name for gone in planned.delete] == sorted([small.changelog.topic, small.tail.topic])
-    assert f"| {small.changelog.topic} | 4 | deleted |" in markdown(planned)
-    assert f"| {small.input} | 4 | 0 |" in markdown(planned)
+    assert f"| {small.changelog.topic} | 4 | deleted |" in planned.text
+    assert f"| {small.input} | 4 | 0 |" in planned.text
 
     ticket = cleared(recovery, rebuild(recovery))
     with pytest.raises(Refused, match="this step belongs between verified"):
@@ -267,10 +266,10 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     assert caught.value.facts == {"strategy": "latest", "archived": [str(small.input)]}
 
     planned = restore.plan(recovery, rebuild(recovery, inputs_from="latest"))
-    assert (planned.savepoint_id, planned.inputs_from, planned.rows) == (None, savepoint, 5 + 4)
+    assert (planned.savepoint_id, planned.part.inputs_from, planned.rows) == (None, savepoint, 5 + 4)
     assert [(item.tp, item.wanted.offset, item.wanted.metadata) for item in planned.offsets] == [(small.input, 0, "")]
     assert planned.observed.records_to_catch_up == 5
-    page = markdown(planned)
+    page = planned.text
     assert f"come from savepoint `{savepoint}`" in page
     assert f"| {small.input.topic} | input | 1 | 5 |" in page
 
@@ -344,7 +343,7 @@ def test_a_rebuild_of_part_of_the_input_has_to_be_confirmed(two_inputs: Twin, tm
     planned = restore.plan(recovery, request)
     assert (planned.offsets_agree, {tp.topic for tp in planned.offsets_kept}) == (False, {two_inputs.second})
     assert any("the new state lacks up to 3 records before these" in told for told in planned.warnings)
-    assert f"| {two_inputs.second}-0 | 2 | stays |" in markdown(planned)
+    assert f"| {two_inputs.second}-0 | 2 | stays |" in planned.text
     # Five records of one input again, and four and two of the other that were not read yet.
     assert planned.observed.records_to_catch_up == 5 + 4 + 2
     with pytest.raises(Refused, match=r"disagree with the state.*type the application id"):

@@ -16,6 +16,7 @@ import pytest
 from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, Refused, TargetNotEmpty
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval
+from streams_recovery.core.restore.parts.interval import own_records
 from streams_recovery.core.words import milliseconds
 from streams_recovery.operations import interval, topic_holds
 from streams_recovery.operations import restore as restores
@@ -102,7 +103,7 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     asked = interval.run.restore_request(again.own.application_id, request)
     planned = restores.plan(recovery, asked)
     assert planned.savepoint_id == again.early
-    assert planned.own_records == 3
+    assert own_records(planned) == 3
     [rows] = [topic.rows for topic in planned.create if topic.role.value == "input"]
     assert rows == 4, "20 is behind the state and before the interval, 30 and two of 40 are its own"
     [item] = [item for item in planned.offsets if item.tp.topic == recovery.config.topics.inputs[0]]

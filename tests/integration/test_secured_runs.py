@@ -24,7 +24,6 @@ from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.preflight.permissions import acl_text
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.kafka import application_logs
 from streams_recovery.operations import preflight, restore, savepoint
 from streams_recovery.operations.context import RecoveryContext
@@ -123,7 +122,7 @@ def test_users_with_the_rights_that_were_advised_save_and_restore_and_leave_no_s
     }
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 10
-    told = caplog.text + "".join(capfd.readouterr()) + markdown(planned)
+    told = caplog.text + "".join(capfd.readouterr()) + planned.text
     written = b"".join(plain(path) for path in files) + told.encode()
     assert b"canary" not in written
     assert firm.changelog.topic.encode() in written, "the search looks at what was written"

@@ -17,7 +17,7 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, PrefixDiffers, Refused, StateDamaged, TargetNotEmpty
 from streams_recovery.core.jobs.spec import CutBy, JobPlan, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.restore.single_topics import HowKnown, ReadOn
@@ -123,8 +123,8 @@ def test_a_deleted_input_comes_back_record_by_record_and_the_application_goes_on
     # Offsets 2 to 8 are 0 to 6 now, and 8 was to be read next.
     assert committed(app) == CommittedOffset(offset=6, metadata="AgAA", leader_epoch=None)
     assert (report.verdict, report.rows, report.savepoint_id, report.offsets) == (Verdict.EQUAL, 7, savepoint, 1)
-    assert report.single is not None
-    assert report.single.known == {app.input: HowKnown.UNMOVED}
+    assert isinstance(report.part, TopicsPart)
+    assert report.part.single.known == {app.input: HowKnown.UNMOVED}
     assert recovery.cluster.describe_topics(list(others)) == others, "nothing else was touched"
     kept, page = restore.evidence(recovery)
     assert kept == report
@@ -164,7 +164,7 @@ def test_a_newer_savepoint_that_cannot_be_read_is_named_in_the_plan(app: Small) 
     broken(recovery, second)
     planned = restore.plan(recovery, request)
     [told] = [told for told in planned.warnings if "passed over" in told]
-    assert (planned.savepoint_id, second in told, told in markdown(planned)) == (first, True, True)
+    assert (planned.savepoint_id, second in told, told in planned.text) == (first, True, True)
     broken(recovery, first)
     with pytest.raises(Damaged):
         restore.plan(recovery, request)
@@ -200,8 +200,8 @@ def test_as_of_a_moment_only_its_records_come_back(dated: Small, by: CutBy, kept
     try:
         report = brought_back(recovery, topics(dated, new_name=name, cut_at=AsOf(moment=T0 + 60, by=by)))
         assert rows(recovery, TopicPartition(name, 0)) == [before[at] for at in kept]
-        assert report.single is not None
-        assert (report.rows, report.single.later) == (len(kept), 4 - len(kept))
+        assert isinstance(report.part, TopicsPart)
+        assert (report.rows, report.part.single.later) == (len(kept), 4 - len(kept))
     finally:
         recovery.cluster.delete_topics([name])
 
@@ -295,8 +295,8 @@ def test_one_partition_of_a_copy_and_none_of_a_topic_that_is_gone(parts: Small) 
         logs = [TopicPartition(name, number) for number in range(3)]
         assert [len(rows(recovery, tp)) for tp in logs] == [0, 0, 5]
         assert rows(recovery, logs[2]) == rows(recovery, TopicPartition(parts.input.topic, 2))
-        assert report.single is not None
-        assert (report.rows, report.single.partitions) == (5, (2,))
+        assert isinstance(report.part, TopicsPart)
+        assert (report.rows, report.part.single.partitions) == (5, (2,))
     finally:
         recovery.cluster.delete_topics([name])
     recovery.cluster.delete_topics([parts.input.topic])
@@ -409,8 +409,8 @@ def test_what_a_later_savepoint_says_counts_although_the_records_come_from_an_ol
     recovery.cluster.delete_topics([app.input.topic])
     planned = restore.plan(recovery, topics(app, savepoint=older))
     assert [(one.wanted.offset, one.wanted.metadata) for one in planned.offsets] == [(7, "AgAB")]
-    assert planned.single is not None
-    assert planned.single.known == {app.input: HowKnown.ALL_READ}
+    assert isinstance(planned.part, TopicsPart)
+    assert planned.part.single.known == {app.input: HowKnown.ALL_READ}
 
 
 @pytest.mark.deep
@@ -424,7 +424,7 @@ def test_other_groups_are_named_with_where_they_would_go_on_and_left_alone(app: 
     recovery.groups.delete(other)
     planned = restore.plan(recovery, topics(app))
     assert [(one.group, one.before, one.there, one.saved) for one in planned.observed.readers] == [(other, 5, 3, True)]
-    assert f"| {other} | {app.input} | 5 at the savepoint | 3 |" in markdown(planned)
+    assert f"| {other} | {app.input} | 5 at the savepoint | 3 |" in planned.text
     brought_back(recovery, topics(app))
     assert recovery.groups.last_committed(other) == {}
 
@@ -438,8 +438,8 @@ def test_a_group_that_kept_its_offset_is_named_too(app: Small) -> None:
     recovery.groups.set_offsets(other, {app.input: CommittedOffset(offset=6, metadata="", leader_epoch=None)})
     planned = restore.plan(recovery, topics(app))
     assert [(one.group, one.before, one.there, one.saved) for one in planned.observed.readers] == [(other, 6, 4, False)]
-    assert planned.single is not None
-    assert planned.single.known == {app.input: HowKnown.COMMITTED}
+    assert isinstance(planned.part, TopicsPart)
+    assert planned.part.single.known == {app.input: HowKnown.COMMITTED}
     recovery.groups.delete(other)
 
 
@@ -525,6 +525,6 @@ def test_local_state_is_wiped_only_where_it_notes_offsets_of_the_topic(bootstrap
         app = replace(app, recovery=replace(app.recovery, config=declared))
         app.recovery.cluster.delete_topics([app.input.topic])
         planned = restore.plan(app.recovery, topics(app))
-        assert "**Wipe** the local state" in markdown(planned)
+        assert "**Wipe** the local state" in planned.text
         brought_back(app.recovery, topics(app))
         assert wiped.read_text() == "x"

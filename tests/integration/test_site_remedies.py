@@ -65,8 +65,8 @@ def test_an_input_with_other_partitions_is_mirrored_again_under_a_name_of_its_ow
     at_dr(sites, topic_map={sites.input.topic: again.topic}, runs={"kind": "command", "command": programs})
     assert told(sites, "partitions") == []
     report = sites.move("dr", DoneHere(there))
-    assert report.move is not None
-    assert (report.move.kept, there.committed(tp=again)) == ((again.topic,), 7)
+    assert report.part.move is not None
+    assert (report.part.move.kept, there.committed(tp=again)) == ((again.topic,), 7)
     assert there.state() == {"a": 4, "b": 2, "c": 1}
 
 

@@ -16,7 +16,6 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.approval import approval
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, PlanChanged, RecoveryError, Refused, VersionFailed
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -72,7 +71,7 @@ def requester() -> runs.Requester:
 
 def upgraded(app: Counting, request: restore.UpgradeInPlace) -> RestoreReport:
     with app.recovery() as recovery:
-        return runs.restore_in_place(runner_of(recovery), request, requester(), approve=lambda planned: bool(markdown(planned)))
+        return runs.restore_in_place(runner_of(recovery), request, requester(), approve=lambda planned: bool(planned.text))
 
 
 def is_whole(app: Counting) -> bool:
@@ -93,7 +92,7 @@ def test_a_new_version_goes_on_with_the_state_and_can_be_taken_back_later(app: C
     at_work(app, "aab")
     app.deploys("adds")
     report = upgraded(app, asked(app, more(app)))
-    assert (report.watched.failure, report.watched.looks > 1, report.upgrade.verdict) == (None, True, "compatible")
+    assert (report.watched.failure, report.watched.looks > 1, report.part.new_version.verdict) == (None, True, "compatible")
     assert app.deployments == ["adds down"]
     assert is_whole(app)
     assert f"{app.id}-more-changelog" in app.topics()
@@ -145,7 +144,7 @@ def test_a_version_that_is_too_far_behind_is_taken_back(app: Counting) -> None:
     with app.recovery() as recovery:
         runner, request = runner_of(recovery), asked(app)
         planned = restore.plan(recovery, request)
-        assert "more than 2 records behind" in markdown(planned)
+        assert "more than 2 records behind" in planned.text
         ticket = restore.open_restore(recovery, request, run_id="far", requested_by="test", approved_hash=planned.hash)
         outcome = runner.take(workflows.UPGRADE.steps[:7], {workflows.OPEN_RESTORE.name: ticket})
         assert outcome.error is None
@@ -181,7 +180,7 @@ def test_what_would_lose_state_is_refused_before_anything_happens(app: Counting)
         upgraded(app, asked(app, renamed, lose=("others",)))
     with app.recovery() as recovery:
         planned = restore.plan(recovery, asked(app, renamed, lose=("totals",)))
-        assert "This may go" in markdown(planned)
+        assert "This may go" in planned.text
         other = restore.plan(recovery, asked(app, more(app)))
         assert other.hash != planned.hash
     app.configure(deploy={"command": ["x"]})
@@ -443,7 +442,10 @@ def test_a_real_application_is_upgraded_and_one_that_cannot_process_a_record_is_
             app.savepoint(Here(recovery))
         app.feed("ab")
         report = upgraded(app, asked(app, app.describes("branched").decode()))
-        assert (report.upgrade.new_topics, app.version) == ((f"{app.id}-by-value-changelog", f"{app.id}-by-value-repartition"), "branched")
+        assert (report.part.new_version.new_topics, app.version) == (
+            (f"{app.id}-by-value-changelog", f"{app.id}-by-value-repartition"),
+            "branched",
+        )
         assert (app.counts(), app.counts("by-value")) == ({"a": 3, "b": 2}, {})
         # Nothing was written to its new topics yet, and their names could be another application's too: the configuration says whose they are.
         deploying("failing", "branched", "by-value-changelog", "by-value-repartition")

@@ -13,6 +13,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationRunning
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.restore.single_topics import HowKnown
 from streams_recovery.engine.submitter import SparkSubmit
@@ -53,10 +54,10 @@ def test_a_deleted_input_and_global_come_back_and_every_total_stays_true(on: Sta
     recovery.application.stop(timeout=60)
     recovery.groups.wait_empty(recovery.application_id, 60)
 
-    report = runs.restore_in_place(runner, request, me, approve=lambda planned: planned.single is not None and planned.single.wipes)
+    report = runs.restore_in_place(runner, request, me, approve=lambda planned: planned.part.wipes_noted)
     assert report.verdict is Verdict.EQUAL
-    assert report.single is not None
-    assert {report.single.known[tp] for tp in logs} == {HowKnown.ALL_READ}
+    assert isinstance(report.part, TopicsPart)
+    assert {report.part.single.known[tp] for tp in logs} == {HowKnown.ALL_READ}
     assert recovery.cluster.high_watermarks(logs) == {tp: end - EXPIRED for tp, end in ends.items()}
     found = recovery.groups.committed(recovery.application_id, logs)
     assert {tp: one.offset for tp, one in found.items() if one is not None} == {tp: end - EXPIRED for tp, end in ends.items()}

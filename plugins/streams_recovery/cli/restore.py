@@ -19,9 +19,8 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside
 from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON
-from streams_recovery.core.words import LATEST, command, span
+from streams_recovery.core.words import LATEST, command
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext
@@ -74,7 +73,7 @@ def resume(
     with recovery_of(call.name, call.configs) as recovery:
         if call.plan_only:
             planned = restores.plan_left(recovery, restores.unfinished_one(recovery, restore_id))
-            show_plan(planned, markdown(planned), as_json=call.as_json)
+            show_plan(planned, planned.text, as_json=call.as_json)
             return
         report = runs.resume(
             runner(recovery, call.logs),
@@ -104,7 +103,7 @@ def carry_out(call: Call, request: RestoreRequest) -> None:
     with recovery_of(call.name, call.configs, request.site) as recovery:
         if call.plan_only:
             planned = restores.plan(recovery, request)
-            show_plan(planned, markdown(planned), as_json=call.as_json, more=call.more)
+            show_plan(planned, planned.text, as_json=call.as_json, more=call.more)
             return
         request = restores.as_approved(request, call.approve)
         report = runs.restore_in_place(
@@ -114,7 +113,7 @@ def carry_out(call: Call, request: RestoreRequest) -> None:
 
 
 def _approved(planned: RestorePlan, approve: str | None) -> bool:
-    return approved(planned, markdown(planned), approve, typed=planned.application_id)
+    return approved(planned, planned.text, approve, typed=planned.application_id)
 
 
 def _tell(recovery: RecoveryContext, report: restores.RestoreReport, *, as_json: bool) -> None:
@@ -130,24 +129,10 @@ def _tell(recovery: RecoveryContext, report: restores.RestoreReport, *, as_json:
 
 def _say_verdict(recovery: RecoveryContext, report: restores.RestoreReport) -> None:
     name = recovery.config.name
-    if report.single is not None:
-        names, equal = ", ".join(report.single.names), f"{report.rows:,} records compared, all equal"
-        line(f"{names} brought back from {report.savepoint_id}: {equal}; {report.offsets} offsets set")
-    elif report.move is not None:
-        line(
-            f"moved from {report.move.before} to {report.move.to} with savepoint {report.savepoint_id}: {report.rows:,} records compared, all equal"
-        )
-        say_command("To go home:", command("failover", name, "--to", report.move.before, "--reason", BY_HAND))
-        return
-    elif report.upgrade is not None and report.watched is not None:
-        line(
-            f"upgraded: {report.upgrade.verdict}; watched for {span(report.watched.seconds)}, and {report.watched.behind:,} input records are left"
-        )
-    elif report.savepoint_id is None:
-        line(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
-    else:
-        line(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")
-    if report.safety_savepoint:
+    line(report.part.outcome(report))
+    if home := report.part.way_home(name):
+        say_command("To go home:", command(*home, "--reason", BY_HAND))
+    elif report.safety_savepoint:
         refused = restores.undo_refused(recovery, report.restore_id)
         if refused is None:
             say_command("To go back:", command("undo", name, report.restore_id, "--reason", BY_HAND))

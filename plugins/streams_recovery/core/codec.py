@@ -20,7 +20,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from reprlib import Repr
@@ -32,6 +32,7 @@ T = TypeVar("T")
 KIND: Final = "kind"
 # Metadata of a field of a dataclass that is None in all that was written before there was such a field.
 LEFT_OUT: Final = {"left out": True}
+SPREAD: Final = "spread"
 # The name of an object, or a value in another one: by its field or key, or by its number in a list.
 Place = str | tuple["Place", str | int]
 Reader = Callable[[Any, Place], Any]
@@ -56,6 +57,17 @@ _SHOWN_KEY: Final = 80
 _NOT_OURS: Final = "check that this object was written by a supported version and was not edited"
 _shown: Final = Repr()
 _shown.maxstring = _shown.maxother = _SHOWN_KEY
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spread:
+    """The way in which one field of a dataclass is stored that has a union of dataclasses: not as an object of its own, but with its fields among those of the
+    object that it is in. It is the metadata of the field, under ``SPREAD``. ``keys`` are the names that are stored; those that are no fields of the value are
+    null. ``member`` says of a stored object which type its value has.
+    """
+
+    keys: tuple[str, ...]
+    member: Callable[[Mapping[str, Any]], type]
 
 
 class StoredAs:
@@ -85,7 +97,8 @@ def encode(value: Any) -> Any:
         return value
     if (names := _names(of)) is not None:
         gone = [name for name in _may_be_left_out(of) if getattr(value, name) is None]
-        fields = {name: encode(getattr(value, name)) for name in names if name not in gone}
+        there, spreads = [name for name in names if name not in gone] if gone else names, _spreads(of)
+        fields = _spread_out(value, there, spreads) if spreads else {name: encode(getattr(value, name)) for name in there}
         return fields if (kind := _kind_of(of)) is None else {KIND: kind, **fields}
     if isinstance(value, enum.Enum):
         return value.value
@@ -107,6 +120,23 @@ def _names(kind: type) -> tuple[str, ...] | None:
 @cache
 def _may_be_left_out(kind: type) -> frozenset[str]:
     return frozenset(field.name for field in dataclasses.fields(cast("Any", kind)) if field.metadata == LEFT_OUT)
+
+
+@cache
+def _spreads(kind: Any) -> Mapping[str, Spread]:
+    return {field.name: field.metadata[SPREAD] for field in dataclasses.fields(kind) if SPREAD in field.metadata}
+
+
+def _spread_out(value: Any, names: Sequence[str], spreads: Mapping[str, Spread]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name in names:
+        part = getattr(value, name)
+        if name in spreads:
+            has = _names(cast("Any", type(part))) or ()
+            fields |= {key: encode(getattr(part, key)) if key in has else None for key in spreads[name].keys}
+        else:
+            fields[name] = encode(part)
+    return fields
 
 
 def fields_of(kind: type[T], value: T) -> dict[str, Any]:
@@ -288,22 +318,37 @@ def _dataclass(kind: Any) -> Reader:
             if plain.get(KIND) != name:
                 _wrong(f"an object whose {KIND} is {name}", plain, place)
             plain = {key: value for key, value in plain.items() if key != KIND}
-        readers = _fields(kind)
-        stored = readers.keys() - {field for field in _may_be_left_out(kind) if plain.get(field) is None}
+        stored = _keys(kind) - {field for field in _may_be_left_out(kind) if plain.get(field) is None}
         if plain.keys() != stored:
             unknown, missing = sorted(plain.keys() - stored), sorted(stored - plain.keys())
             _wrong(f"the keys of {kind.__name__}", {"unknown": unknown, "missing": missing}, place)
-        fields = {field: read(plain[field], (place, named)) for field, (named, read) in readers.items() if field in stored}
+        fields = {field: read(plain[field], (place, named)) for field, (named, read) in _fields(kind).items() if field in stored}
+        fields |= {field: _gathered(spread, plain, place) for field, spread in _spreads(kind).items()}
         return _made(lambda: kind(**fields), place)
 
     return read
 
 
+def _gathered(spread: Spread, plain: Mapping[str, Any], place: Place) -> Any:
+    member: Any = spread.member(plain)
+    readers = _fields(member)
+    for key in spread.keys:
+        if key not in readers and plain[key] is not None:
+            _wrong("null", plain[key], (place, f".{key}"))
+    fields = {key: readers[key][1](plain[key], (place, f".{key}")) for key in spread.keys if key in readers}
+    return _made(lambda: member(**fields), place)
+
+
 @cache
 def _fields(kind: type) -> dict[str, tuple[str, Reader]]:
     # Not before the first value is read: a dataclass may have fields of its own type.
-    hints = typing.get_type_hints(kind).items()
+    hints = ((name, hint) for name, hint in typing.get_type_hints(kind).items() if name not in _spreads(kind))
     return {name: (f".{name}", reader(hint)) for name, hint in hints if ClassVar not in (hint, typing.get_origin(hint))}
+
+
+@cache
+def _keys(kind: type) -> frozenset[str]:
+    return frozenset((*_fields(kind), *(key for spread in _spreads(kind).values() for key in spread.keys)))
 
 
 def _stored(kind: type[StoredAs]) -> Reader:

@@ -159,7 +159,7 @@ def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
         found |= {recovery.safety.published_by_run(one) for one in _took_over_from(recovery, restore_id)}
     for one in (*_unfinished_copies(recovery), *(() if restore_id is None else (restore_id,))):
         planned = plan_of(recovery, one)
-        found |= {planned.savepoint_id, planned.inputs_from} if planned.source_application_id == recovery.application_id else set()
+        found |= {planned.savepoint_id, planned.part.inputs_from} if planned.source_application_id == recovery.application_id else set()
         found.add(recovery.safety.published_by_run(one))
     return frozenset(one for one in found if one is not None)
 
@@ -183,7 +183,7 @@ def needed_by_others(recovery: RecoveryContext) -> NeededByOthers:
     for other in other_parts(recovery):
         for restore_id, planned in _going_on(other, unreadable):
             if planned.source_application_id == recovery.application_id:
-                for savepoint_id in filter(None, {planned.savepoint_id, planned.inputs_from}):
+                for savepoint_id in filter(None, {planned.savepoint_id, planned.part.inputs_from}):
                     needed = (
                         f"restore {restore_id} of {other.layout.application_id}, which is not finished; {_how_to_end(other, restore_id)}"
                     )

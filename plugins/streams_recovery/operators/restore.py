@@ -16,7 +16,6 @@ from streams_recovery.config.loader import config_directory, load_application
 from streams_recovery.config.offsets import inside
 from streams_recovery.core.approval import approval
 from streams_recovery.core.restore.plan import require_agreement
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -79,7 +78,7 @@ class PlanRestoreOperator(RequestedOperator):
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str | None]:
         request, began_at = self.request, recovery.clock()
         planned = restore.plan(recovery, request)
-        text = markdown(planned)
+        text = planned.text
         self.log.info("%s", text)
         require_agreement(planned, request.safeguards)
         return {"hash": approval(planned), "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}

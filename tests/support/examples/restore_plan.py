@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_file import SegmentFiles
-from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, PointInTime, RestorePlan, TopicToCreate
+from streams_recovery.core.restore.parts.moment import MomentPart, PointInTime
+from streams_recovery.core.restore.parts.savepoint import SavepointPart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import Observed, OffsetToSet, PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.point_in_time import AsOf, InPlace, LaterPartition, LaterTopic, MovedOffset
 from streams_recovery.core.restore.request import SafetyPolicy
 from tests.support.examples.savepoints import segment
@@ -31,6 +35,7 @@ OFFSET = OffsetToSet(tp=TopicPartition("orders", 0), wanted=CommittedOffset(offs
 
 
 PLAN = RestorePlan(
+    part=SavepointPart(),
     application_id="orders",
     source_application_id="orders",
     savepoint_id="20261121T012345Z-0123456789",
@@ -49,6 +54,11 @@ PLAN = RestorePlan(
 )
 
 
+def with_part(plan: RestorePlan, **changes: Any) -> RestorePlan:
+    """The plan with another part of its kind."""
+    return replace(plan, part=replace(plan.part, **changes))
+
+
 CUT = RowCut(by=CutBy.TIMESTAMP, moment=1_795_224_000_000, first_later=3, rows=1, late=0)
 COPY = replace(
     TOPIC, name="past.orders", role=TopicRole.INPUT, partitions=(PartitionLoad(partition=0, files=SegmentFiles.of((FILE,)), cut=CUT),)
@@ -59,7 +69,7 @@ MOVED = MovedOffset(group="billing", tp=TopicPartition("orders", 0), before=9, w
 IN_PLACE = InPlace(
     still_seconds=30, ends={TopicPartition("orders", 0): 9}, later=(LaterTopic(name="orders", partitions=(LATER,)),), groups=(MOVED,)
 )
-PAST = replace(PLAN, point=POINT, create=(TOPIC, COPY), application_id="past")
+PAST = replace(PLAN, part=MomentPart(point=POINT), create=(TOPIC, COPY), application_id="past")
 CLAIMED = (
     ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu", because=Claim.CONFIGURED),
     ClaimedTopic(topic="orders-us-totals-changelog", group=None, because=Claim.FOREIGN),

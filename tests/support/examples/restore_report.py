@@ -7,7 +7,8 @@ from dataclasses import replace
 from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.estimate import Sizes
-from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
+from streams_recovery.core.restore.parts.savepoint import SavepointPart
+from streams_recovery.core.restore.planned import PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.proofs import PartitionProof, Proof
 from streams_recovery.core.restore.report import RestoreReport, topic_evidence
 from tests.support.examples.restore_plan import FILE, PLAN
@@ -46,6 +47,7 @@ TOPICS, MISSING = topic_evidence(WANTED, WHOLE)
 
 
 REPORT = RestoreReport(
+    part=SavepointPart(),
     format_version=7,
     restore_id="20261121T020000Z-0123456789",
     application_id="orders",
@@ -70,10 +72,6 @@ REPORT = RestoreReport(
     expiring=(),
     sizes=Sizes(records=9, payload_bytes=90, partitions=3, replaced=0, to_catch_up=0),
     seconds={"load": 61.0},
-    point=None,
     query_checks=(),
-    single=None,
-    move=None,
-    upgrade=None,
     watched=None,
 )

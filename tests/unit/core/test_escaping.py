@@ -25,8 +25,9 @@ from streams_recovery.core.preflight.findings import PreflightFinding, Preflight
 from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, Harm, KeptWork, StoredFile, Undelete
 from streams_recovery.core.repository.seal import ForgedRecord
-from streams_recovery.core.restore.plan import TopicToDelete
-from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.parts.rebuild import RebuildPart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import TopicToDelete
 from streams_recovery.core.restore.report import report_page
 from streams_recovery.core.rollout.cutover import CutoverStep, cutover_plan, cutover_text, upgrade_plan, upgrade_text
 from streams_recovery.operations.compaction import compaction_text
@@ -35,7 +36,7 @@ from streams_recovery.operations.maintenance.contents import Leftovers
 from streams_recovery.operations.maintenance.expire import ExpirePlan
 from streams_recovery.operations.restore import AppendPlan
 from tests.support.examples.cutover import pair
-from tests.support.examples.restore_plan import CLAIMED, IN_PLACE, PAST, PLAN
+from tests.support.examples.restore_plan import CLAIMED, IN_PLACE, PAST, PLAN, with_part
 from tests.support.examples.restore_report import REPORT
 from tests.support.hostile import HOSTILE, TEXTS, browser_text, markdown_text, spoiled
 
@@ -126,7 +127,7 @@ _WHEN = 1_795_224_000_000
 _CLAIMED = replace(
     PLAN, claimed=CLAIMED, source_application_id="other", warnings=("a group reads it",), delete=(TopicToDelete(name="t", topic_id="i"),)
 )
-_REBUILT = replace(_CLAIMED, savepoint_id=None, captured_at=None, consistency=None)
+_REBUILT = replace(_CLAIMED, part=RebuildPart(), savepoint_id=None, captured_at=None, consistency=None)
 _CHANGE = OffsetChange(tp=TopicPartition("in", 0), before=3, after=None, same=False)
 _DECISION = Decision(savepoint_id="s", captured_at=_WHEN, why_kept=("pinned by me",), survives_cluster_loss=True)
 _EXPIRY = ExpirePlan(
@@ -155,12 +156,16 @@ def append_text(names: tuple[str, ...]) -> Markdown:
     return AppendPlan(**one, moment=_WHEN, topics=(), rows={at: 1}, ends={at: 1}, present={at: 0}).text
 
 
+def _text(plan: RestorePlan) -> Markdown:
+    return plan.text
+
+
 # Everything that a person reads before it is approved, and the page that is kept of it, with values that have text in each place.
 OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
-    "restore": (markdown, _CLAIMED),
-    "restore to a moment": (markdown, replace(PAST, in_place=IN_PLACE, claimed=CLAIMED)),
-    "rebuild": (markdown, _REBUILT),
-    "rebuild with inputs": (markdown, replace(_REBUILT, inputs_from="s", offsets_kept=(TopicPartition("k", 0),))),
+    "restore": (_text, _CLAIMED),
+    "restore to a moment": (_text, with_part(replace(PAST, claimed=CLAIMED), in_place=IN_PLACE)),
+    "rebuild": (_text, _REBUILT),
+    "rebuild with inputs": (_text, replace(_REBUILT, part=RebuildPart(inputs_from="s"), offsets_kept=(TopicPartition("k", 0),))),
     "evidence": (
         lambda report: report_page(report, "e" * 64),
         replace(REPORT, reason="why", missing=("x-1",), still_held=("t",), safety_savepoint="s"),

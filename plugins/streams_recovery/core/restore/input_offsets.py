@@ -16,7 +16,7 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, T
 from streams_recovery.core.offsets.strategies import Logs, OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.repository.survival import RowsBelow, translate
-from streams_recovery.core.restore.plan import OffsetToSet
+from streams_recovery.core.restore.planned import OffsetToSet
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.words import first_names
 

@@ -19,7 +19,7 @@ from typing import Final
 from streams_recovery.core.answers import is_answer, readable_text
 from streams_recovery.core.jobs.spec import KeysVerified, PartitionVerified, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.restore.plan import PartitionLoad
+from streams_recovery.core.restore.planned import PartitionLoad
 
 # The digest of zero rows: see RowDigest.
 NO_ROWS: Final = hashlib.sha256(bytes(8)).hexdigest()

@@ -15,7 +15,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole, truncation
 from streams_recovery.core.offsets.strategies import STRATEGIES, Logs, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.restore.plan import OffsetToSet
+from streams_recovery.core.restore.planned import OffsetToSet
 from streams_recovery.core.words import first_names
 
 _NAMED = 10

@@ -6,17 +6,18 @@ import enum
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.names import store_name
 from streams_recovery.core.restore.estimate import Sizes
-from streams_recovery.core.restore.plan import RestoreFacts, RestorePlan
+from streams_recovery.core.restore.parts import IN_EVIDENCE, RestorePart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import RestoreFacts
 from streams_recovery.core.restore.proofs import PartitionProof, Proof, QueryCheck, RowsCompared
-from streams_recovery.core.restore.single_topics import SingleTopics
-from streams_recovery.core.rollout.upgrade import VersionChange, Watched
+from streams_recovery.core.rollout.upgrade import Watched
 from streams_recovery.core.words import moment, span
 
 EVIDENCE_VERSION: Final = 7
@@ -68,16 +69,12 @@ class TopicEvidence(RowsCompared):
 class RestoreReport(RestoreFacts):
     """The evidence of a restore, stored in the repository. Without a ``savepoint_id`` it was a rebuild from the input; its topics, if any, are inputs,
     globals and outputs from the savepoint in ``manifests``.
-
-    ``manifests`` has the hashes of the stored manifests that were used, by savepoint. Each manifest has the hash of every file it names. A hash is None if
-    the manifest was gone at the end of the restore. ``missing`` are planned partitions without a proof over all their records. ``safety_savepoint`` is the
-    one for an undo, None if there was no state to save. ``still_held`` are topics whose retention is not put back yet, because restored records would expire;
-    every later savepoint tries again. ``expiring`` says which records their own retention may delete from now on. ``seconds`` has the steps of the restore by
-    name, None if it was interrupted. ``query_checks`` compare answers of the running application. ``watched`` is what came of watching an ``upgrade``.
     """
 
+    part: RestorePart = field(metadata=IN_EVIDENCE)
     format_version: Literal[7]
     restore_id: str
+    # By savepoint, the hash of the stored manifest that was used, None if it was gone at the end. Each manifest has the hash of every file it names.
     manifests: dict[str, str | None]
     plan_hash: str
     requested_by: str
@@ -89,13 +86,20 @@ class RestoreReport(RestoreFacts):
     rows: int
     keys_compared: int
     topics: tuple[TopicEvidence, ...]
+    # Planned partitions without a proof over all their records.
     missing: tuple[str, ...]
+    # The one for an undo, None if there was no state to save.
     safety_savepoint: str | None
+    # Topics whose retention is not put back yet, because restored records would expire. Every later savepoint tries again.
     still_held: tuple[str, ...]
+    # The records that their own retention may delete from now on.
     expiring: tuple[str, ...]
     sizes: Sizes
+    # The steps of the restore by name, None if it was interrupted.
     seconds: dict[str, float] | None
+    # Answers of the running application, compared.
     query_checks: tuple[QueryCheck, ...]
+    # What came of watching a new version.
     watched: Watched | None
 
     @property
@@ -120,7 +124,7 @@ def topic_evidence(plan: RestorePlan, proofs: Sequence[PartitionProof]) -> tuple
     for one in proofs:
         by_topic.setdefault(one.topic, {})[one.partition] = one
     topics, missing = [], []
-    for step in plan.create if plan.loads else ():
+    for step in plan.create if plan.part.loads else ():
         found = by_topic.get(step.name, {})
         missing += [
             f"{step.name}-{part.partition}"
@@ -149,9 +153,9 @@ def report_page(report: RestoreReport, sha256: str) -> Markdown:
     by_key = md(", and {:,} keys one by one", report.keys_compared) if report.keys_compared else _EMPTY
     return joined(
         [
-            md("# {} {} of {}", "Upgrade" if report.upgrade else "Restore", code(report.restore_id), code(report.application_id)),
+            md("# {} {} of {}", report.part.TITLE, code(report.restore_id), code(report.application_id)),
             _EMPTY,
-            *([_VERDICTS[report.verdict]] if report.upgrade is None else _upgraded(report.upgrade, report.watched)),
+            *report.part.headline(_VERDICTS[report.verdict], report),
             *([_NO_STATE] if report.savepoint_id is None and report.topics else []),
             _EMPTY,
             md("{:,} records were compared in {} topics{}.", report.rows, len(report.topics), by_key),
@@ -191,34 +195,6 @@ def report_page(report: RestoreReport, sha256: str) -> Markdown:
     )
 
 
-def _upgraded(upgrade: VersionChange, watched: Watched | None) -> list[Markdown]:
-    """The state stayed where it was, so there is nothing to compare it with."""
-    seen = (
-        md("It was not watched.")
-        if watched is None
-        else md(
-            "It was watched for {}, {:,} looks: no instance ended. It was {:,} input records behind at most, and {:,} at the end.",
-            span(watched.seconds),
-            watched.looks,
-            watched.most_behind,
-            watched.behind,
-        )
-    )
-    return [
-        md(
-            "**Upgraded.** A new version goes on with the state that was there: **{}**, compared with savepoint {}.",
-            upgrade.verdict,
-            code(upgrade.compared_with),
-        ),
-        *(
-            md("- {}: {}: {}{}", one.subject, one.kind, one.text, " (it was said that this may go)" if one.accepted else "")
-            for one in upgrade.findings
-        ),
-        _EMPTY,
-        seen,
-    ]
-
-
 def _asked(report: RestoreReport) -> list[Markdown]:
     stores = {store_name(one.topic, report.application_id) for one in report.topics if one.role is TopicRole.CHANGELOG}
     asked = [one for one in report.query_checks if one.sampled]
@@ -249,43 +225,24 @@ def _asked(report: RestoreReport) -> list[Markdown]:
 def _facts(report: RestoreReport) -> list[tuple[str, str]]:
     """Names and values. Text that is no Markdown is escaped where it is shown."""
     seconds = report.seconds or {}
+    steps = ", ".join(f"{step} {span(value)}" for step, value in seconds.items()) or "in several attempts"
     return [
         ("savepoint", _savepoint(report)),
-        *([("as of", f"{moment(report.point.as_of.moment)} by {report.point.as_of.by}")] if report.point else []),
-        *([("moved", f"from the site {report.move.before} to {report.move.to}")] if report.move else []),
+        *report.part.facts(),
         ("requested by", f"{report.requested_by}: {report.reason}" if report.reason else report.requested_by),
         ("began, ended", f"{moment(report.started_at)}, {moment(report.finished_at)}"),
-        *(
-            []
-            if report.single
-            else [("steps", ", ".join(f"{step} {span(value)}" for step, value in seconds.items()) or "in several attempts")]
-        ),
+        *([("steps", steps)] if report.part.TIMED else []),
         ("offsets set", md("{}, inputs by {}", report.offsets, code(report.strategy))),
-        *_single(report.single),
-        ("state from before", _before(report)),
+        *report.part.more_facts(),
+        ("state from before", report.part.state_before(report.safety_savepoint)),
         ("retention not put back yet", ", ".join(report.still_held) or "none"),
         *([("older than their retention", "; ".join(report.expiring))] if report.expiring else []),
     ]
 
 
-def _before(report: RestoreReport) -> str:
-    if report.single is not None:
-        return "it stayed as it was"
-    return md("safety savepoint {}", code(report.safety_savepoint)) if report.safety_savepoint else "not saved"
-
-
-def _single(single: SingleTopics | None) -> list[tuple[str, str]]:
-    if single is None:
-        return []
-    names = ", ".join(name if name == before else f"{before} as {name}" for name, before in single.names.items())
-    some = f", partitions {', '.join(map(str, single.partitions))} only" if single.partitions else ""
-    cut = [("as of", f"{moment(single.as_of.moment)} by {single.as_of.by}")] if single.as_of else []
-    return [("single topics", f"{names}{some}"), *cut]
-
-
 def _savepoint(report: RestoreReport) -> str:
     if report.savepoint_id is None or report.captured_at is None:
-        return "none: the state stayed as it was" if report.upgrade else "none: the state was built again from the input"
+        return report.part.NO_SAVEPOINT
     source = _EMPTY if report.source_application_id == report.application_id else md(" of {}", code(report.source_application_id))
     captured = moment(report.captured_at)
     return md("{}{}, captured {}, consistency {}", code(report.savepoint_id), source, captured, report.consistency)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY
-from streams_recovery.core.restore.plan import RestoreFacts
+from streams_recovery.core.restore.planned import RestoreFacts
 from streams_recovery.core.restore.report import RestoreReport, Verdict
 
 

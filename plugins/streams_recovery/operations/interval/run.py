@@ -17,8 +17,8 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, Refus
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.interval import Interval
+from streams_recovery.core.restore.parts.interval import own_records
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.sandbox import results
 from streams_recovery.core.sandbox.drill import furthest
@@ -174,7 +174,7 @@ def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> P
         text = f"No input from {moment(interval.start)} to {moment(interval.end)}: 0 records. Nothing is started.{late}"
         return Planned(records=0, savepoint=None, text=text, late=own.left)
     planned = restore.plan(recovery, restore_request(source, request))
-    return Planned(records=planned.own_records, savepoint=planned.savepoint_id, text=markdown(planned), late=own.left)
+    return Planned(records=own_records(planned), savepoint=planned.savepoint_id, text=planned.text, late=own.left)
 
 
 def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> OwnRecords:
@@ -305,8 +305,7 @@ def _restored(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[tuple[J
     layout = Layout(ticket.application_id)
     journal = AppendLog(recovery.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
     planned = RunArtifacts(recovery.repository, layout).read(RestorePlan, ticket.plan)
-    with_state = planned.point is not None and planned.point.with_state
-    return tuple(journal), planned.savepoint_id if with_state else None
+    return tuple(journal), planned.savepoint_id if planned.part.with_state else None
 
 
 def _log(recovery: RecoveryContext) -> AppendLog[ReprocessEntry]:

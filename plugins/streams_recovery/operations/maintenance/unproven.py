@@ -160,7 +160,7 @@ def _restores(recovery: RecoveryContext, plain: RecoveryContext) -> tuple[dict[s
             blind.append(prefix)
             why |= forged
             continue
-        named = {planned.savepoint_id, planned.inputs_from} if planned.source_application_id == plain.application_id else set()
+        named = {planned.savepoint_id, planned.part.inputs_from} if planned.source_application_id == plain.application_id else set()
         named.add(plain.safety.published_by_run(restore_id))
         if one_of := {one for one in named if one is not None}:
             needed |= one_of

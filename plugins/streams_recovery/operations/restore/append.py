@@ -13,7 +13,7 @@ from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.jobs.spec import JobPlan, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import created_by
-from streams_recovery.core.restore.plan import check_later
+from streams_recovery.core.restore.planned import check_later
 from streams_recovery.core.restore.point_in_time import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import LATEST, is_id, moment

@@ -13,7 +13,8 @@ from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.repository.sites import PRIMARY
-from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate, TopicToDelete
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, DELETE, REPLACE, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.topic_settings import TargetSettings, lost_settings
@@ -367,7 +368,7 @@ def check_same_inputs(approved: RestorePlan, now: RestorePlan) -> None:
 
 def check_same_places(approved: RestorePlan, now: RestorePlan) -> None:
     """Raise ``PlanChanged`` when an input that another site has already is not read on where it was shown: a mirror may have carried it there again."""
-    kept = () if approved.move is None else approved.move.kept
+    kept = () if approved.part.move is None else approved.part.move.kept
     shown = {one.tp: one.wanted.offset for one in approved.offsets if one.tp.topic in kept}
     found = {one.tp: one.wanted.offset for one in now.offsets}
     other = sorted(f"{tp}: {found.get(tp)} in place of {offset}" for tp, offset in shown.items() if found.get(tp) != offset)

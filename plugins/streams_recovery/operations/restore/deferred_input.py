@@ -10,7 +10,9 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
+from streams_recovery.core.restore.parts.interval import deferred
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import PartitionLoad
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ready import await_at_work
@@ -34,7 +36,7 @@ def drain_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> E
     planned, held = _held(recovery, ticket, before=Phase.INPUT_COMPLETE)
     if not held:
         return EndsSummary(partitions=0, closed_cleanly=True, seconds=0)
-    ended = drain_to(recovery, ticket, planned, planned.deferred)
+    ended = drain_to(recovery, ticket, planned, deferred(planned))
     if not ended.closed_cleanly:
         raise Damaged(
             f"{recovery.application_id} was stopped in the middle of its interval and did not close",
@@ -54,7 +56,7 @@ def plan_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket) -> JobP
     if not held:
         return NO_JOB
     check_down(recovery)
-    require_read(recovery, planned, planned.deferred)
+    require_read(recovery, planned, deferred(planned))
     standing = load_progress(recovery, {tp: load.rows for tp, load in held.items()})
     ids = topic_ids(recovery, {tp.topic for tp in held})
     refused = refused_topics(recovery, ticket)
@@ -110,5 +112,5 @@ def start_on_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> Start
 def _held(recovery: RecoveryContext, ticket: RestoreTicket, *, before: Phase) -> tuple[RestorePlan, dict[TopicPartition, PartitionLoad]]:
     guarded(recovery, ticket, at_least=Phase.RECOVERED, before=before)
     planned = stored_plan(recovery, ticket)
-    held = planned.deferred
+    held = deferred(planned)
     return planned, {tp: load for tp, load in work_of(planned).items() if tp in held}

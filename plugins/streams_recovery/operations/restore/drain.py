@@ -9,6 +9,7 @@ from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag
 from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.restore.parts.interval import deferred
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations.bring_down import bring_down
@@ -30,14 +31,14 @@ def drain(recovery: RecoveryContext, ticket: RestoreTicket) -> EndsSummary:
     """
     planned = stored_plan(recovery, ticket)
     guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
-    if planned.point is None:
+    if planned.part.archive is None:
         raise Refused(f"restore {ticket.restore_id} goes on behind its savepoint", next_step="let the application run")
     return drain_to(recovery, ticket, planned, {})
 
 
 def whole_input(planned: RestorePlan) -> Phase:
     """The phase from which on the application has been given all of its input."""
-    return Phase.INPUT_COMPLETE if planned.deferred else Phase.RECOVERED
+    return Phase.INPUT_COMPLETE if deferred(planned) else Phase.RECOVERED
 
 
 def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> EndsSummary:
@@ -90,7 +91,8 @@ def awaited_inputs(recovery: RecoveryContext, planned: RestorePlan) -> list[Topi
     """The inputs that a started application is waited for to read. An input that only committed offsets show may be read no more, as when another version is
     taken back: its offset is set, and the application may never read it.
     """
-    left = planned.upgrade.left_inputs if planned.upgrade else frozenset()
+    version = planned.part.new_version
+    left = version.left_inputs if version else frozenset()
     inputs, config = [tp for tp in inputs_of(recovery, planned) if tp.topic not in left], recovery.config
     copies = set(config.restore.topic_map.values())
     return [tp for tp in inputs if config.topics.reads(tp.topic) or tp.topic in copies] or inputs

@@ -17,6 +17,7 @@ from streams_recovery.core.kafka_types import (
 )
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.repository.segment_file import SegmentFiles
+from streams_recovery.core.restore.parts.moment import MomentPart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import (
     InPlace,
@@ -145,9 +146,9 @@ def _living_inputs(recovery: RecoveryContext, begin: RestoreSource, present: Map
 
 
 def _archive(recovery: RecoveryContext, begin: RestoreSource) -> Manifest:
-    if begin.point is None:
+    if begin.part.archive is None:
         raise Refused("inputs are cut only for a moment", next_step=f"name one ({AS_OF.shown}), or leave out {IN_PLACE.shown}")
-    return recovery.savepoints.read(begin.point.archive)
+    return recovery.savepoints.read(begin.part.archive)
 
 
 def check_still(recovery: RecoveryContext, partitions: Collection[TopicPartition], seconds: float) -> None:
@@ -223,11 +224,12 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
 
     Raises ``PlanChanged`` when something has come since, or another group has moved.
     """
-    here = now.in_place
-    if here is None or now.point is None or approved.in_place is None:
+    if not (isinstance(now.part, MomentPart) and isinstance(approved.part, MomentPart)):
+        return
+    here, shown, point = now.part.in_place, approved.part.in_place, now.part.point
+    if here is None or shown is None:
         return
     # Repeated after some of it is done, this finds less, but nothing else.
-    shown = approved.in_place
     more = [name for name, topics in here.begin_anew.items() if set(topics) - set(shown.begin_anew.get(name, ()))]
     if set(here.later) - set(shown.later) or set(here.groups) - set(shown.groups) or more or set(here.unseen) - set(shown.unseen):
         raise PlanChanged(
@@ -240,7 +242,7 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
         # Pinned before it is written down that the records are there: expiry must never take a savepoint that an entry names.
         unfinished.pin(
             recovery,
-            now.point.archive,
+            point.archive,
             keep=True,
             requested_by=ticket.requested_by,
             reason=f"has the later input of restore {ticket.restore_id}",
@@ -251,8 +253,8 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
                 kind="set-aside",
                 at=recovery.clock(),
                 run=ticket.restore_id,
-                savepoint_id=now.point.archive,
-                moment=now.point.as_of.moment,
+                savepoint_id=point.archive,
+                moment=point.as_of.moment,
                 topics=here.later,
             )
         )

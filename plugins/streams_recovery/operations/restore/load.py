@@ -14,9 +14,11 @@ from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import ApplicationRunning, Damaged, OffsetsUnstable, PrefixDiffers, TargetNotEmpty
 from streams_recovery.core.jobs.spec import NO_JOB, JobFailure, JobPlan, PartitionToLoad, RestoreResult, failure_key
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by, reached
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, created_by, reached
 from streams_recovery.core.repository.retention import DAY_MS
-from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan, TopicToCreate
+from streams_recovery.core.restore.parts.interval import deferred
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.proofs import LoadAction, LoadProgress, next_action, topic_state
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK
@@ -68,7 +70,7 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
         require_entered(recovery, ticket)
     # Written before the first deletion: after a kill too, nobody may start the application on what is left.
     # Once it has begun, inputs that it replaces may be its own by now; of those that are not, the plan of this moment has the ends.
-    require_nothing_new(recovery, planned.move if reached(written).rank < Phase.DESTROYING.rank else current.move)
+    require_nothing_new(recovery, planned.part.move if reached(written).rank < Phase.DESTROYING.rank else current.part.move)
     making = [step for step in planned.create if step.name not in kept]
     # Which topics they are, before the lock is proven and not behind it: who has resumed this restore meanwhile has made others of these names.
     existing = topic_ids(recovery, [*(step.name for step in making), *(gone.name for gone in current.delete)])
@@ -92,7 +94,7 @@ def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareS
     check_down(recovery, planned)
     current = plan(recovery, ticket.request.pinned(recovery, planned))
     check_same_targets(planned, current)
-    filled = planned.single.filled if planned.single else {}
+    filled = planned.part.filled
     making = [step for step in planned.create if step.name not in filled]
     existing = {step.name: step.replaces for step in current.create if step.replaces is not None}
     require_lock(recovery, ticket)
@@ -143,7 +145,7 @@ def _created_unnoted(recovery: RecoveryContext, written: tuple[JournalEntry, ...
 
 def check_down(recovery: RecoveryContext, planned: RestorePlan | None = None) -> None:
     """Raise ``ApplicationRunning`` naming the members of a group that is not empty. Copies of single topics are loaded while it runs: it does not read them."""
-    if planned is not None and planned.single is not None and not planned.single.in_place:
+    if planned is not None and planned.part.scope is RestoreScope.COPIES:
         return
     group = recovery.groups.describe(recovery.application_id)
     if not group.empty:
@@ -160,10 +162,10 @@ def plan_load(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
     written = guarded(recovery, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
     planned = stored_plan(recovery, ticket)
     check_down(recovery, planned)
-    if not planned.loads:
+    if not planned.part.loads:
         return NO_JOB
     standing = {found.tp: found for found in _standing_now(recovery, ticket, planned, written)}
-    return load_job(recovery, ticket, work_of(planned), standing, planned.deferred)
+    return load_job(recovery, ticket, work_of(planned), standing, deferred(planned))
 
 
 def load_job(
@@ -265,14 +267,14 @@ def _hold_topic(recovery: RecoveryContext, ticket: RestoreTicket, name: str, top
 
 def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
     """Every partition that is loaded. Topics that a rebuild without an archive creates are empty, and filled by the application."""
-    if not planned.loads:
+    if not planned.part.loads:
         return {}
     return {TopicPartition(topic.name, part.partition): part for topic in planned.create for part in topic.partitions}
 
 
 def rows_at_first(planned: RestorePlan) -> dict[TopicPartition, int]:
     """Records of each partition that are loaded before the application starts."""
-    return {tp: load.rows for tp, load in work_of(planned).items()} | planned.deferred
+    return {tp: load.rows for tp, load in work_of(planned).items()} | deferred(planned)
 
 
 def load_progress(
@@ -328,8 +330,8 @@ def _standing_now(
     """The load progress of all partitions, after ``_begin_again`` of those that the restore makes. Raises ``TargetNotEmpty`` too where partitions of a topic
     that was there before have more records than are loaded, or are another topic's by now.
     """
-    filled = planned.single.filled if planned.single is not None else {}
-    if not filled or planned.single is None:
+    filled = planned.part.filled
+    if not filled:
         return _begin_again(recovery, ticket, planned, written)
     made = replace(planned, create=tuple(step for step in planned.create if step.name not in filled))
     rows = {tp: count for tp, count in rows_at_first(planned).items() if tp.topic in filled}
@@ -340,7 +342,7 @@ def _standing_now(
         for tp, count in rows.items()
         if tp not in found
         or ids.get(tp.topic) != filled[tp.topic]
-        or found[tp].start != planned.single.begins[tp]
+        or found[tp].start != planned.part.begins[tp]
         or found[tp].end - found[tp].start > count
     )
     if strangers:

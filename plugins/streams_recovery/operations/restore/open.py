@@ -103,7 +103,7 @@ def open_restore(
         require_agreement(current, request.safeguards)
         check_plan(current, where="the plan")
         after_unfinished = unfinished_restore(recovery)
-        before = None if current.move is None else current.move.before
+        before = None if current.part.move is None else current.part.move.before
         running = running_at(recovery, before)
         restore_id = new_id(now, run_id, after=restores_of(recovery))
         ticket = RestoreTicket(
@@ -396,7 +396,7 @@ def _went_on(recovery: RecoveryContext, restore_id: str) -> bool:
     if last is None or last.phase.rank < Phase.STARTED.rank:
         return False
     try:
-        return plan_of(recovery, restore_id).upgrade is None
+        return plan_of(recovery, restore_id).part.new_version is None
     except (Damaged, NotFound):
         return True
 

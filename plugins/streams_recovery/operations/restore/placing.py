@@ -16,7 +16,9 @@ from streams_recovery.core.repository.manifest import Manifest, PartitionImage, 
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.failover import SiteMove
-from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState, PartitionLoad, PointInTime, TopicToCreate
+from streams_recovery.core.restore.parts import RestorePart
+from streams_recovery.core.restore.parts.savepoint import SavepointPart
+from streams_recovery.core.restore.planned import PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
 from streams_recovery.core.restore.rebuild import Placed, Target, target_name
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
@@ -30,29 +32,28 @@ from streams_recovery.operations.renewed_lock import Locked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSource:
-    """The state and the input that a restore begins from. ``manifest`` is the savepoint to place and load. With a ``point``, its inputs and globals are those
-    of the archive, and ``cuts`` says which of their rows belong to the moment, by their names in the savepoint; ``unreadable`` savepoints were passed over, and
-    ``passed_archive`` is why the newest archive was. ``offsets`` says where the inputs go on. With ``may_move`` the present inputs are cut in place, and the
-    groups that it names may be moved; None leaves both as they are. ``move`` says to which site the application goes, ``running`` names the instances at the
-    site that it leaves, and ``warnings`` are about that. ``deletes`` are internal topics that a version has made which is taken back. ``archive_entry`` is the
-    last entry of the continuous archive that counts, None for the newest one, 0 for none; ``archived`` is what was found in it already. ``state`` says of which
-    cut behind the savepoint the manifest is, None for the savepoint's own.
-    """
+    """The state and the input that a restore begins from."""
 
+    # The savepoint to place and load. Where the inputs end at a moment, they and the globals are those of the archive.
     manifest: Manifest
+    part: RestorePart = field(default_factory=SavepointPart)
+    # By their names in the savepoint, which rows of inputs and globals belong to the moment.
     cuts: Mapping[TopicPartition, LogCut] = field(default_factory=dict)
-    point: PointInTime | None = None
+    # Savepoints that were passed over.
     unreadable: tuple[str, ...] = ()
+    # Why the newest archive was passed over, empty if it was not.
     passed_archive: str = ""
+    # Where the inputs go on.
     offsets: OffsetStrategy = EXACT
+    # The groups that may be moved where the present inputs are cut in place, None if they are not cut.
     may_move: tuple[str, ...] | None = None
-    move: SiteMove | None = None
+    # The instances at the site that is left.
     running: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    # Internal topics that a version has made which is taken back.
     deletes: tuple[str, ...] = ()
+    # The last entry of the continuous archive that counts, None for the newest one, 0 for none.
     archive_entry: int | None = None
-    archived: ArchivedInput | None = None
-    state: ArchivedState | None = None
 
     @property
     def in_place(self) -> bool:
@@ -173,10 +174,7 @@ def topic_to_create(
 ) -> TopicToCreate:
     """The topic as it is made, with its earlier settings, and until it is loaded with settings under which nothing expires."""
     topic = placed.image
-    final = restored_overrides(topic, target)
-    if source.point is not None and source.point.slice is not None and topic.role is TopicRole.OUTPUT:
-        # Results of the past would expire as soon as they are written.
-        final |= {"retention.ms": "-1", "retention.bytes": "-1"}
+    final = restored_overrides(topic, target) | source.part.settings(topic.role)
     if existing is not None and same_input(placed, existing):
         # The owner's settings on the topic, all of which it gets again.
         final = owner_config(existing.config)

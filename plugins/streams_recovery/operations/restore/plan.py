@@ -17,8 +17,12 @@ from streams_recovery.core.repository.survival import ARCHIVE_OUTPUTS, empty_out
 from streams_recovery.core.restore.estimate import estimate
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
-from streams_recovery.core.restore.plan import ArchivedInput, Observed, OffsetToSet, RestorePlan
-from streams_recovery.core.restore.point_in_time import CUT_ROLES
+from streams_recovery.core.restore.parts import RestorePart
+from streams_recovery.core.restore.parts.moment import CutPart, MomentPart
+from streams_recovery.core.restore.parts.upgrade import UpgradePart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import Observed, OffsetToSet
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, LaterTopic
 from streams_recovery.core.restore.rebuild import Placed, place, target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.restore.topic_settings import setting_warnings
@@ -139,7 +143,7 @@ def _plan_version(recovery: RecoveryContext, safeguards: Safeguards, source: Upg
             records_to_catch_up=0,
         ),
         offsets_kept=tuple(sorted(before)),
-        upgrade=source.change,
+        part=UpgradePart(upgrade=source.change),
     )
 
 
@@ -151,22 +155,22 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
     safeguards = replace(safeguards, delete=(*safeguards.delete, *source.deletes))
     fewer, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
     source = replace(source, manifest=fewer)
-    proven_inputs = source.move.kept if source.move is not None else ()
+    proven_inputs = source.part.move.kept if source.part.move is not None else ()
     later = later_topics(source) if source.in_place else ()
     names = {topic.name for topic in later}
     found = required_for_restore(recovery, source.manifest, safeguards, cut=names)
-    source, archived, left = _with_archived(recovery, source, mine)
+    source, left = _with_archived(recovery, source, mine)
     manifest = source.manifest
     present = present_topics(recovery, manifest, mine)
     filled = spans(recovery, present)
-    placed = place(manifest, target_of(recovery, manifest, _staying(recovery, source, present, names), filled, source.move))
+    placed = place(manifest, target_of(recovery, manifest, _staying(recovery, source, present, names), filled, source.part.move))
     saved = {one.name: one.image.evidence for one in placed if one.image.role.internal and one.image.evidence is not None}
     whose = attributions(recovery, saved)
     # A savepoint may have another application's topics, from when nothing showed that they are.
     stays = {name: attribution.claim for name, attribution in whose.items() if attribution.claim is not None}
     stays = {one.name: stays[one.name] for one in placed if one.name in stays}
     placed = tuple(one for one in placed if one.name not in stays)
-    if source.point is not None and not source.in_place:
+    if source.part.archive is not None and not source.in_place:
         refuse_existing_inputs(placed)
     refuse_foreign_topics(recovery, placed)
     made = [one.image for one in placed if one.made]
@@ -183,7 +187,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
     created = tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed if one.made)
     refuse_unwanted(recovery, created)
     joined = joined_inputs(recovery, manifest, begun_by_savepoint(placed))
-    if source.point is not None:
+    if source.part.archive is not None:
         refuse_joined_inputs(joined)
     logs = _logs(recovery, placed, source, joined)
     chosen = _offsets(recovery, placed, source, logs, joined)
@@ -214,14 +218,10 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
             *found,
         ),
         observed=_observe(recovery, source, chosen.offsets, placed, joined, held, logs),
-        point=source.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
-        in_place=None if source.may_move is None else look(recovery, source.may_move, source, present, later),
+        part=_looked_at(recovery, source, present, later),
         claimed=tuple(one.claim for one in whose.values() if one.claim is not None),
         evidence=evidence,
-        move=source.move,
-        archived=archived,
-        state=source.state,
     )
     expected = estimate(sizes_of(planned), earlier_restores(recovery), recovery.config.restore.throttle)
     return replace(planned, observed=replace(planned.observed, estimate=expected))
@@ -229,19 +229,17 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
 
 def _emptied(source: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]:
     """Outputs that are gone and come back empty. At another site the move tells of them, and for a moment they are to be empty."""
-    if source.move is not None or source.point is not None:
+    if source.part.move is not None or source.part.archive is not None:
         return ()
     found = empty_outputs({one.name: one.image for one in placed if one.made})
     return tuple(f"{text}. {ARCHIVE_OUTPUTS}" for text in found)
 
 
-def _with_archived(
-    recovery: RecoveryContext, source: RestoreSource, mine: Mapping[str, set[str]]
-) -> tuple[RestoreSource, ArchivedInput | None, tuple[str, ...]]:
-    """The source with its inputs and globals that are gone extended by the archive; the archived input; and the reasons why archived input is not used."""
+def _with_archived(recovery: RecoveryContext, source: RestoreSource, mine: Mapping[str, set[str]]) -> tuple[RestoreSource, tuple[str, ...]]:
+    """The source with its inputs and globals that are gone extended by the archive, and the reasons why archived input is not used."""
     manifest = source.manifest
-    if source.point is not None or source.archive_entry == 0:
-        return source, source.archived, ()
+    if source.part.archive is not None or source.archive_entry == 0:
+        return source, ()
     present = present_topics(recovery, manifest, mine)
     topic_map, dialect = recovery.config.restore.topic_map, recovery.config.dialect
     gone = {
@@ -250,7 +248,15 @@ def _with_archived(
         if goes_into_archive(topic) and target_name(topic, manifest, recovery.application_id, topic_map, dialect) not in present
     }
     behind = archived_input(recovery, manifest, gone, upto=source.archive_entry)
-    return replace(source, manifest=behind.manifest), behind.archived, behind.left
+    return replace(source, manifest=behind.manifest, part=source.part.with_archived(behind.archived)), behind.left
+
+
+def _looked_at(
+    recovery: RecoveryContext, source: RestoreSource, present: Mapping[str, TopicDescription], later: tuple[LaterTopic, ...]
+) -> RestorePart:
+    if source.may_move is None or not isinstance(source.part, MomentPart):
+        return source.part
+    return replace(source.part, in_place=look(recovery, source.may_move, source, present, later))
 
 
 def _staying(
@@ -260,7 +266,7 @@ def _staying(
     if source.in_place:
         images = {topic.name: topic.topic_id for topic in source.manifest.topics}
         return {name: found for name, found in present.items() if name not in cut or found.topic_id != images.get(name)}
-    return present if source.point is None else without_copies(recovery, present)
+    return present if source.part.archive is None else without_copies(recovery, present)
 
 
 def _warnings(recovery: RecoveryContext) -> tuple[str, ...]:
@@ -315,10 +321,11 @@ def _observe(
 
 def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]:
     """The warnings before a restore to a moment: where the archive just ends, where it may have holes, and which globals are not of the moment."""
-    if begin.point is None:
+    if not isinstance(begin.part, CutPart):
         return ()
+    point = begin.part.point
     copied = {one.image.name for one in placed if one.made and one.image.role is TopicRole.INPUT}
-    ends = () if begin.point.slice is not None else begin.cuts.items()
+    ends = () if point.slice is not None else begin.cuts.items()
     whole = sorted(tp for tp, cut in ends if tp.topic in copied and cut.rows.first_later is None)
     living = sorted(one.name for one in placed if one.image.role is TopicRole.GLOBAL and not one.made)
     warnings = []
@@ -348,7 +355,7 @@ def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str
         )
     if begin.passed_archive:
         warnings.append(
-            f"the input is that of savepoint {begin.point.archive}, and what newer savepoints have of it is not looked at: {begin.passed_archive}"
+            f"the input is that of savepoint {point.archive}, and what newer savepoints have of it is not looked at: {begin.passed_archive}"
         )
     if begin.unreadable:
         warnings.append(f"savepoints that could not be read, and their archive may reach further: {', '.join(begin.unreadable[:_NAMED])}")

@@ -11,7 +11,8 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.repository.journal import Phase, result_of
-from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import TopicToCreate
 from streams_recovery.core.restore.proofs import QueryCheck, chosen, judge, judge_keys
 from streams_recovery.core.state.key_query import KeyQuestion, as_answered, key_text
 from streams_recovery.core.state.table import Format, ValueFormat

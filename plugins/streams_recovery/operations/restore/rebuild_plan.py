@@ -17,7 +17,9 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.repository.survival import archive_begins
 from streams_recovery.core.restore.input_offsets import input_images
-from streams_recovery.core.restore.plan import ArchivedInput, Observed, PartitionLoad, RestorePlan, TopicToCreate, TopicToDelete
+from streams_recovery.core.restore.parts.rebuild import RebuildPart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import ArchivedInput, Observed, PartitionLoad, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import RebuildStart, check_all_go, place, rebuild_start
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards
 from streams_recovery.core.restore.topic_settings import setting_warnings
@@ -162,8 +164,9 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
         observed=_observe(recovery, begun, found, logs, held),
         claimed=found.inventory.claimed,
         evidence=evidence,
-        inputs_from=archived.behind.manifest.savepoint_id if archived else None,
-        archived=archived.behind.archived if archived else None,
+        part=RebuildPart(
+            inputs_from=archived.behind.manifest.savepoint_id if archived else None, archived=archived.behind.archived if archived else None
+        ),
         offsets_kept=begun.kept,
     )
 

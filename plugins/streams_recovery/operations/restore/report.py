@@ -10,11 +10,12 @@ from pathlib import Path
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, Forged, NotFound
 from streams_recovery.core.escaping import Markdown
-from streams_recovery.core.repository.journal import JournalEntry
+from streams_recovery.core.repository.journal import JournalEntry, RestoreScope
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import SealKeys, split_seal
 from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds_of
-from streams_recovery.core.restore.plan import RestoreFacts, RestorePlan
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import RestoreFacts
 from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, report_page, topic_evidence
 from streams_recovery.core.words import LATEST, is_id
@@ -50,6 +51,7 @@ def report_of(
         format_version=EVIDENCE_VERSION,
         restore_id=ticket.restore_id,
         **codec.fields_of(RestoreFacts, planned),
+        part=planned.part,
         manifests=_manifests(recovery, ticket, planned),
         plan_hash=ticket.plan_hash,
         requested_by=ticket.requested_by,
@@ -73,7 +75,7 @@ def report_of(
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""
         raise Damaged(
-            f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id or planned.inputs_from}: {report.verdict}{gaps}",
+            f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.compared_with}: {report.verdict}{gaps}",
             next_step="stop the application, and run the comparison of this restore again",
             restore=ticket.restore_id,
             verdict=str(report.verdict),
@@ -84,7 +86,7 @@ def report_of(
 
 def _manifests(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> dict[str, str | None]:
     store = ticket.request.savepoints(recovery, planned)
-    ids = {planned.savepoint_id, planned.inputs_from, planned.point.archive if planned.point else None}
+    ids = {planned.savepoint_id, planned.part.inputs_from, planned.part.archive}
     return {one: _manifest_hash(store, one) for one in sorted(one for one in ids if one is not None)}
 
 
@@ -115,7 +117,7 @@ def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport)
     with contextlib.suppress(AlreadyExists):
         create_value(repository, key, report)
     kept, sha256 = _read(repository, key)
-    if _lasting(kept) != _lasting(report):
+    if codec.encode(_lasting(kept)) != codec.encode(_lasting(report)):
         raise Altered(
             f"{key} is not the evidence of this restore: it was not written by this run",
             next_step="do not rely on it; find out who can write to this repository",
@@ -169,9 +171,9 @@ def state_evidence(recovery: RecoveryContext) -> StateEvidence:
     alone: list[RestoreReport] = []
     for restore_id in reversed(reports(recovery.repository, recovery.layout)):
         report, _ = evidence(recovery, restore_id)
-        if report.single is None:
+        if report.part.scope is RestoreScope.STATE:
             return StateEvidence(whole=report, alone=tuple(reversed(alone)))
-        alone += [report] if report.single.in_place else []
+        alone += [report] if report.part.scope is RestoreScope.TOPICS else []
     return StateEvidence(whole=None, alone=tuple(reversed(alone)))
 
 

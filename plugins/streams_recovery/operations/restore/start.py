@@ -11,8 +11,9 @@ from streams_recovery.application.port import InstanceState, StaleState, StateSi
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.repository.journal import Phase, reached, result_of
+from streams_recovery.core.repository.journal import Phase, RestoreScope, reached, result_of
 from streams_recovery.core.restore.estimate import recovery_seconds
+from streams_recovery.core.restore.parts.interval import deferred
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport
@@ -52,7 +53,7 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
     wanted = {item.tp: item.wanted for item in planned.offsets} | _lost_kept(recovery, planned)
     moved = _move_others(recovery, planned)
     # Single topics may be copies, or topics on which nothing is committed.
-    if wanted or planned.single is None:
+    if wanted or planned.part.scope is RestoreScope.STATE:
         recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
     note(recovery, ticket, Phase.OFFSETS_SET)
     with_metadata = sum(1 for value in wanted.values() if value.metadata)
@@ -62,7 +63,7 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
 def _move_others(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
     """Other groups on inputs that were cut: all of a group's offsets there, or none, and none while it has members."""
     offsets: dict[str, dict[TopicPartition, CommittedOffset | None]] = {}
-    for one in planned.in_place.groups if planned.in_place else ():
+    for one in planned.part.moved:
         offsets.setdefault(one.group, {})[one.tp] = one.wanted
     for group_id, wanted in offsets.items():
         recovery.groups.set_offsets(group_id, wanted)
@@ -113,7 +114,7 @@ def wipe_noted(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
     removed.
     """
     planned = stored_plan(recovery, ticket)
-    if planned.single is not None and planned.single.wipes:
+    if planned.part.wipes_noted:
         return wipe(recovery, ticket)
     guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.STARTED)
     return WipeSummary(removed=())
@@ -188,11 +189,7 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
         if (known := found[item.tp]) is None or (known.offset, known.metadata) != (item.wanted.offset, item.wanted.metadata)
     ]
     # Other groups may have moved on since.
-    lost = [
-        one
-        for one in (planned.in_place.groups if planned.in_place else ())
-        if recovery.groups.committed(one.group, [one.tp])[one.tp] is None
-    ]
+    lost = [one for one in planned.part.moved if recovery.groups.committed(one.group, [one.tp])[one.tp] is None]
     wrong += [f"{one.tp} of group {one.group}: nothing in place of {one.wanted.offset}" for one in lost]
     wrong += _named(_lost_kept(recovery, planned))
     if wrong:
@@ -245,7 +242,7 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     if since is not None and (since.unseen or not since.fresh):
         LOGGER.warning("whether local state is younger than the wipe was not seen of: %s", "; ".join(since.unseen) or "any instance")
     planned = stored_plan(recovery, ticket)
-    if not planned.from_input and (planned.point is None or planned.point.with_state):
+    if planned.part.with_state:
         _check_no_new_topics(recovery, planned)
     query_checks = query_stores(recovery, planned)
     note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, QUERIED, Queried(stores=query_checks)))
@@ -281,7 +278,7 @@ def finish(
     verified = require_verified(recovery, ticket) if verified is None else verified
     query_checks = queried_before(recovery, ticket) if query_checks is None else query_checks
     planned = stored_plan(recovery, ticket)
-    if planned.deferred:
+    if deferred(planned):
         guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     checked = Checked(verified=verified, query_checks=query_checks)
     still_held = topic_holds.release_restore_holds(recovery)

@@ -12,7 +12,9 @@ from streams_recovery.core.repository.manifest import Manifest, PartitionImage, 
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.repository.survival import translate
 from streams_recovery.core.restore.estimate import estimate
-from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, TopicToCreate
+from streams_recovery.core.restore.parts.topics import TopicsPart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import Observed, OffsetToSet, PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.single_topics import (
@@ -109,16 +111,18 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
             records_to_catch_up=sum(step.rows for step in create if step.role is TopicRole.INPUT) - _read(offsets, targets),
             readers=tuple(_readers(recovery, source, targets)),
         ),
-        single=SingleTopics(
-            names={one.name: one.image.name for one in targets},
-            in_place=source.in_place,
-            partitions=source.wanted.partitions,
-            filled={one.name: one.existing.topic_id for one in targets if one.filled and one.existing is not None},
-            begins={TopicPartition(one.name, number): begin for one in targets for number, begin in one.begins.items()},
-            as_of=source.as_of,
-            later=sum(image.rows for image in images.values()) - sum(cut.rows for cut in cuts) if source.as_of else 0,
-            wipes=wipes,
-            known=known,
+        part=TopicsPart(
+            single=SingleTopics(
+                names={one.name: one.image.name for one in targets},
+                in_place=source.in_place,
+                partitions=source.wanted.partitions,
+                filled={one.name: one.existing.topic_id for one in targets if one.filled and one.existing is not None},
+                begins={TopicPartition(one.name, number): begin for one in targets for number, begin in one.begins.items()},
+                as_of=source.as_of,
+                later=sum(image.rows for image in images.values()) - sum(cut.rows for cut in cuts) if source.as_of else 0,
+                wipes=wipes,
+                known=known,
+            )
         ),
     )
     expected = estimate(sizes_of(planned), earlier_restores(recovery), recovery.config.restore.throttle)

@@ -351,6 +351,6 @@ def _request(ticket: RestoreTicket) -> UpgradeInPlace:
 
 def _approved(planned: RestorePlan, ticket: RestoreTicket) -> VersionChange:
     _request(ticket)
-    if planned.upgrade is None:
+    if planned.part.new_version is None:
         raise Refused(f"the plan of {ticket.restore_id} is no upgrade", next_step="begin the upgrade again")
-    return planned.upgrade
+    return planned.part.new_version

@@ -8,7 +8,9 @@ from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan, PartitionToVerify, PartitionVerified, RestoreResult, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.journal import Phase, result_of
-from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
+from streams_recovery.core.restore.parts.interval import deferred
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import PartitionLoad
 from streams_recovery.core.restore.proofs import LogState, Need, PartitionProof, judged, needs, read_back, with_empty
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
@@ -32,7 +34,7 @@ def plan_verify(recovery: RecoveryContext, ticket: RestoreTicket, loaded: Artifa
 
 
 def _whole(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
-    held = planned.deferred
+    held = deferred(planned)
     return {tp: load for tp, load in work_of(planned).items() if tp not in held}
 
 
@@ -137,7 +139,7 @@ def proven(
     if found.problems:
         message = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])
         raise Damaged(
-            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.savepoint_id or planned.inputs_from}: {message}",
+            f"{len(found.problems)} of {len(work)} partitions are not proven equal to savepoint {planned.compared_with}: {message}",
             next_step="let nothing rely on these topics; run the comparison again if one changed or was not compared, else restore again, and verify the "
             "repository if it repeats",
             partitions=sorted(map(str, found.problems)),

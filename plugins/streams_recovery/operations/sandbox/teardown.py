@@ -280,7 +280,7 @@ def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreR
 def _input_upto(planned: RestorePlan) -> int | None:
     if not any(step.role is TopicRole.INPUT for step in planned.create):
         return None
-    return planned.captured_at if planned.archived is None else planned.archived.safe_at
+    return planned.captured_at if planned.part.archived is None else planned.part.archived.safe_at
 
 
 def _site(recovery: RecoveryContext, run_id: str) -> str:

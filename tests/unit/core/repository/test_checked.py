@@ -14,10 +14,11 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.segment_file import SegmentFiles
-from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete, check_plan
+from streams_recovery.core.restore.plan import RestorePlan, check_plan
+from streams_recovery.core.restore.planned import TopicToDelete
 from streams_recovery.core.restore.point_in_time import InPlace, LaterPartition, LaterTopic
 from tests.support.examples.manifests import copied, manifest_with, partition
-from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
+from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PAST, PLAN, TOPIC, with_part
 from tests.support.repository.stored import stored
 
 GOOD = manifest_with(partition([copied(0, 5)], [], end=5))
@@ -68,8 +69,8 @@ ELSEWHERE = replace(FILE, key="another/segments/t/0/0.parquet")  # type: ignore[
         (replace(PLAN, offsets=(replace(OFFSET, tp=TopicPartition("orders", -1)),)), "there is no such partition"),
         (replace(PLAN, create=(replace(TOPIC, partitions=(TOPIC.partitions[0], TOPIC.partitions[0])),)), r"partitions \[0, 0\]"),
         (replace(PLAN, source_application_id=".."), "application id '..' is not allowed"),
-        (replace(PLAN, in_place=later(PART, PART)), f"records of orders-0 {TWICE}"),
-        (replace(PLAN, in_place=later(replace(PART, files=SegmentFiles.of([ELSEWHERE])))), "is not below orders/segments/"),
+        (with_part(PAST, in_place=later(PART, PART)), f"records of orders-0 {TWICE}"),
+        (with_part(PAST, in_place=later(replace(PART, files=SegmentFiles.of([ELSEWHERE])))), "is not below orders/segments/"),
         (replace(PLAN, source_application_id="another"), "is not below another/segments/"),
     ],
 )

@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, File, Logs, OffsetStrategy, Shift, Specific, parse
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
 from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
-from streams_recovery.core.restore.plan import OffsetToSet
+from streams_recovery.core.restore.planned import OffsetToSet
 from streams_recovery.core.restore.rebuild import Placed
 from tests.support.examples.restore_plan import PLAN
 from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic

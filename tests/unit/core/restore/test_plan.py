@@ -7,19 +7,32 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.interval import Interval, IntervalSlice
-from streams_recovery.core.restore.plan import ArchivedInput, Observed, PartitionLoad, RestorePlan, TopicToDelete, require_agreement
-from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.parts.interval import IntervalPart, deferred, own_records
+from streams_recovery.core.restore.parts.moment import MomentPart
+from streams_recovery.core.restore.parts.move import MovePart
+from streams_recovery.core.restore.parts.rebuild import RebuildPart
+from streams_recovery.core.restore.parts.savepoint import SavepointPart
+from streams_recovery.core.restore.parts.topics import TopicsPart
+from streams_recovery.core.restore.plan import RestorePlan, require_agreement
+from streams_recovery.core.restore.planned import ArchivedInput, Observed, PartitionLoad, TopicToDelete
 from streams_recovery.core.restore.point_in_time import InPlace
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from tests.support.examples.restore_plan import CLAIMED, COPY, CUT, FILE, IN_PLACE, MOVED, OFFSET, PAST, PLAN, POINT, TOPIC
+from streams_recovery.core.restore.single_topics import SingleTopics
+from tests.support.examples.restore_plan import CLAIMED, COPY, CUT, FILE, IN_PLACE, MOVED, OFFSET, PAST, PLAN, POINT, TOPIC, with_part
 
 assert FILE is not None
+
+
+ARCHIVED = ArchivedInput(entry=7, safe_at=1, records=2)
+SLICE = IntervalSlice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000))
+MOVE = SiteMove(before="primary", to="dr", lost=False, kept=(), replaced={})
 
 
 def with_topic(**changes: object) -> RestorePlan:
@@ -40,7 +53,7 @@ def with_topic(**changes: object) -> RestorePlan:
         replace(PLAN, offsets=(replace(OFFSET, tp=TopicPartition("orders", 1), fixed=False),)),
         replace(PLAN, offsets=(replace(OFFSET, fixed=False),)),
         replace(PLAN, strategy="latest"),
-        replace(PLAN, inputs_from="20261121T012346Z-0123456789"),
+        with_part(PLAN, archived=ArchivedInput(entry=1, safe_at=2, records=3)),
         replace(PLAN, offsets_kept=(TopicPartition("returns", 0),)),
         replace(PLAN, offsets=(replace(OFFSET, wanted=replace(OFFSET.wanted, metadata="AgAB")),)),
         with_topic(name="another"),
@@ -61,11 +74,11 @@ def test_another_deed_has_another_hash(other: RestorePlan) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(PAST, point=None),
-        replace(PAST, in_place=replace(IN_PLACE, groups=())),
-        replace(PAST, point=replace(POINT, with_state=False)),
-        replace(PAST, point=replace(POINT, as_of=replace(POINT.as_of, moment=1))),
-        replace(PAST, point=replace(POINT, as_of=replace(POINT.as_of, by=CutBy.POSITION))),
+        replace(PAST, part=SavepointPart()),
+        with_part(PAST, in_place=replace(IN_PLACE, groups=())),
+        with_part(PAST, point=replace(POINT, with_state=False)),
+        with_part(PAST, point=replace(POINT, as_of=replace(POINT.as_of, moment=1))),
+        with_part(PAST, point=replace(POINT, as_of=replace(POINT.as_of, by=CutBy.POSITION))),
         replace(PAST, create=(TOPIC, replace(COPY, partitions=(replace(COPY.partitions[0], cut=replace(CUT, rows=2)),)))),
         replace(PAST, create=(TOPIC, replace(COPY, partitions=(replace(COPY.partitions[0], cut=replace(CUT, first_later=4)),)))),
     ],
@@ -85,13 +98,43 @@ def test_another_moment_and_another_cut_have_another_hash(other: RestorePlan) ->
     ],
 )
 def test_another_cut_in_place_and_other_groups_moved_have_another_hash(other: InPlace | None) -> None:
-    here = replace(PAST, in_place=IN_PLACE)
-    assert replace(PAST, in_place=other).hash != here.hash
+    here = with_part(PAST, in_place=IN_PLACE)
+    assert with_part(PAST, in_place=other).hash != here.hash
     assert codec.loads(RestorePlan, codec.dumps(here), where="a note") == here
 
 
+PARTS_STORED = {"point", "in_place", "inputs_from", "single", "move", "upgrade", "archived", "state"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "stored"),
+    [
+        (PLAN, set()),
+        (with_part(PLAN, archived=ARCHIVED), {"archived"}),
+        (PAST, {"point"}),
+        (with_part(PAST, in_place=IN_PLACE), {"point", "in_place"}),
+        (replace(PAST, part=IntervalPart(point=replace(POINT, slice=SLICE))), {"point"}),
+        (replace(PLAN, part=MovePart(move=MOVE)), {"move"}),
+        (replace(PLAN, part=TopicsPart(single=SingleTopics(names={}, in_place=True))), {"single"}),
+        (replace(PLAN, part=RebuildPart(inputs_from="s"), savepoint_id=None), {"inputs_from"}),
+    ],
+)
+def test_each_kind_is_stored_with_the_names_of_all_and_read_as_the_same_kind(plan: RestorePlan, stored: set[str]) -> None:
+    plain = codec.encode(plan)
+    assert plain.keys() == codec.encode(PLAN).keys()
+    assert "part" not in plain
+    assert {name for name in PARTS_STORED if plain[name] is not None} == stored
+    assert codec.loads(RestorePlan, codec.dumps(plan), where="a note") == plan
+
+
+def test_what_belongs_to_another_kind_is_damage() -> None:
+    for plan, strange in ((PAST, {"state": {"entry": 1, "at": 2}}), (PLAN, {"inputs_from": "s"})):
+        with pytest.raises(Damaged, match=rf"a note\.{next(iter(strange))}: expected null"):
+            codec.decode(RestorePlan, codec.encode(plan) | strange, where="a note")
+
+
 def test_a_person_reads_what_comes_out_of_the_inputs_and_who_is_moved() -> None:
-    text = markdown(replace(PAST, in_place=IN_PLACE))
+    text = with_part(PAST, in_place=IN_PLACE).text
     for told in (
         "**In place: 1 later records are removed from the inputs**",
         "for 30 s, and no transaction is open there",
@@ -100,48 +143,48 @@ def test_a_person_reads_what_comes_out_of_the_inputs_and_who_is_moved() -> None:
         "| billing | orders-0 | 9 | 4 | 3 |",
     ):
         assert told in text
-    assert "other group" not in markdown(replace(PAST, in_place=replace(IN_PLACE, groups=())))
-    assert "In place" not in markdown(PAST)
+    assert "other group" not in with_part(PAST, in_place=replace(IN_PLACE, groups=())).text
+    assert "In place" not in PAST.text
 
 
 def test_topics_of_another_application_are_named_and_approved() -> None:
     claimed = replace(PLAN, claimed=CLAIMED)
     assert claimed.hash != PLAN.hash
-    text = markdown(claimed)
+    text = claimed.text
     assert "They stay as they are." in text
     assert "| orders-eu-totals-changelog | it is assigned to orders-eu, because an application of that id is configured |" in text
     assert "| orders-us-totals-changelog | it is another application's, because topics.foreign" in text
-    assert "it is assigned to" not in markdown(PLAN)
+    assert "it is assigned to" not in PLAN.text
 
 
 def test_why_each_internal_topic_that_goes_is_the_application_s_own_is_shown() -> None:
     known = {"orders-totals-changelog": Evidence.STORE, "orders-v1-changelog": Evidence.NAMED}
-    text = markdown(replace(PLAN, evidence=known))
+    text = replace(PLAN, evidence=known).text
     assert "- orders-totals-changelog: the configuration has its store" in text
     assert "- orders-v1-changelog: **only because it was named**" in text
-    assert "are taken for those of" not in markdown(PLAN)
+    assert "are taken for those of" not in PLAN.text
     assert replace(PLAN, evidence=known).hash == PLAN.hash, "what goes is approved, and that has other fields"
 
 
 def test_what_is_deployed_before_the_start_is_shown_and_approved() -> None:
     deploying = replace(PLAN, deploy=("put", "the new version"))
-    assert "7. **Deploy** by `put 'the new version'`. **Start**" in markdown(deploying)
+    assert "7. **Deploy** by `put 'the new version'`. **Start**" in deploying.text
     assert deploying.hash != PLAN.hash
     assert deploying.parts["the command that deploys (`deploy.command`)"] == [["put", "the new version"]]
-    assert "Deploy" not in markdown(PLAN)
+    assert "Deploy" not in PLAN.text
 
 
 def test_a_plan_says_once_up_to_where_the_inputs_come_back() -> None:
     made = replace(PLAN, create=(TOPIC, replace(TOPIC, name="orders", role=TopicRole.INPUT)))
-    assert "All inputs come from the savepoint: later input is not in them." in markdown(made)
-    behind = markdown(replace(made, archived=ArchivedInput(entry=7, safe_at=1_795_225_000_000, records=3_000)))
+    assert "All inputs come from the savepoint: later input is not in them." in made.text
+    behind = with_part(made, archived=ArchivedInput(entry=7, safe_at=1_795_225_000_000, records=3_000)).text
     assert "3,000 records of inputs and globals were archived behind the savepoint, and are loaded too." in behind
     assert "later input is not in them" not in behind
     assert "All inputs come from the savepoint and the archive behind it: input that came after 2026-11-21" in behind
 
 
 def test_the_archive_grows_and_the_plan_stays_the_same() -> None:
-    assert replace(PAST, point=replace(POINT, archive="20261121T032345Z-0123456789")).hash == PAST.hash
+    assert with_part(PAST, point=replace(POINT, archive="20261121T032345Z-0123456789")).hash == PAST.hash
 
 
 def test_only_the_rows_of_the_moment_count() -> None:
@@ -188,7 +231,9 @@ def test_offsets_that_disagree_with_the_state_need_the_application_s_name(agree:
 
 
 def test_a_rebuild_of_part_of_the_input_needs_it_too() -> None:
-    plan = replace(PLAN, savepoint_id=None, offsets_agree=False, strategy="earliest", warnings=("the new state lacks 5 records",))
+    plan = replace(
+        PLAN, part=RebuildPart(), savepoint_id=None, offsets_agree=False, strategy="earliest", warnings=("the new state lacks 5 records",)
+    )
     with pytest.raises(Refused, match=r"disagree with the state: the new state lacks 5.*in a rebuild all inputs, or type"):
         require_agreement(plan, Safeguards())
     require_agreement(plan, Safeguards(confirm=plan.application_id))
@@ -197,16 +242,16 @@ def test_a_rebuild_of_part_of_the_input_needs_it_too() -> None:
 def test_a_person_reads_which_offsets_stay() -> None:
     kept = TopicPartition("returns", 0)
     plan = replace(PLAN, offsets_kept=(kept,), observed=replace(PLAN.observed, offsets_before={kept: 12, OFFSET.tp: 99}))
-    assert "| returns-0 | 12 | stays |" in markdown(plan)
-    assert f"| {OFFSET.tp} | 99 | {OFFSET.wanted.offset} |" in markdown(plan)
+    assert "| returns-0 | 12 | stays |" in plan.text
+    assert f"| {OFFSET.tp} | 99 | {OFFSET.wanted.offset} |" in plan.text
     assert plan.strategy_text == f"{plan.strategy}; kept: returns"
     assert PLAN.strategy_text == PLAN.strategy
     many = replace(plan, offsets_kept=tuple(TopicPartition("returns", number) for number in range(45)))
-    assert "| 6 more, all of them in the plan as JSON | | |" in markdown(many)
+    assert "| 6 more, all of them in the plan as JSON | | |" in many.text
 
 
 def test_a_person_reads_the_moment_and_where_each_log_is_cut() -> None:
-    text = markdown(PAST)
+    text = PAST.text
     for told in (
         "As of **2026-11-21 01:20:00 UTC** (1795224000000 ms) by **timestamp**",
         "the state of this savepoint and its input up to there, from the archive of `20261121T022345Z-0123456789`",
@@ -214,8 +259,8 @@ def test_a_person_reads_the_moment_and_where_each_log_is_cut() -> None:
         "every repartition topic is read to its end; then **stop**",
     ):
         assert told in text
-    assert "no state, and all archived input" in markdown(replace(PAST, point=replace(POINT, with_state=False)))
-    assert "**stop**" not in markdown(PLAN)
+    assert "no state, and all archived input" in with_part(PAST, point=replace(POINT, with_state=False)).text
+    assert "**stop**" not in PLAN.text
 
 
 def test_an_interval_is_a_plan_of_its_own_and_a_person_reads_how_much_of_it_there_is() -> None:
@@ -224,17 +269,21 @@ def test_an_interval_is_a_plan_of_its_own_and_a_person_reads_how_much_of_it_ther
     assert part.cut is not None
     own = replace(part.cut, slice=RowSlice(since=wanted.since, first=None, stop=None, own=1, lead=0))
     plan = replace(
-        PAST, point=replace(POINT, with_state=False, slice=wanted), create=(TOPIC, replace(COPY, partitions=(replace(part, cut=own),)))
+        PAST,
+        part=IntervalPart(point=replace(POINT, with_state=False, slice=wanted)),
+        create=(TOPIC, replace(COPY, partitions=(replace(part, cut=own),))),
     )
-    assert (plan.own_records, PAST.own_records) == (1, 0)
-    assert plan.point is not None
-    assert replace(plan, point=replace(plan.point, slice=replace(wanted, lateness=1))).hash != plan.hash
+    assert (own_records(plan), own_records(PAST)) == (1, 0)
+    assert (
+        with_part(plan, point=replace(POINT, slice=replace(wanted, lateness=1))).hash
+        != with_part(plan, point=replace(POINT, slice=wanted)).hash
+    )
     assert codec.loads(RestorePlan, codec.dumps(plan), where="a note") == plan
-    text = markdown(plan)
+    text = plan.text
     assert "Process 2026-11-21 00:20:00 UTC to 2026-11-21 01:20:00 UTC again as `past` of `orders`" in text
     assert "From no state." in text
     assert "**1 input records of the interval**" in text
-    with_state = markdown(replace(plan, point=replace(plan.point, with_state=True)))
+    with_state = with_part(plan, point=replace(POINT, slice=wanted)).text
     assert f"From the state of savepoint `{PLAN.savepoint_id}`" in with_state
 
 
@@ -266,15 +315,15 @@ def test_what_comes_before_an_interval_is_given_first_and_a_global_whole(
     wanted = IntervalSlice(interval=Interval(start=1_795_220_400_000, end=1_795_224_000_000))
     inputs = [replace(COPY, name=name, partitions=(sliced(*rows),)) for name, rows in (("orders", orders), ("products", products))]
     shared = replace(COPY, name="globals", role=TopicRole.GLOBAL, partitions=(sliced(*globals_),))
-    plan = replace(PAST, point=replace(POINT, slice=wanted), create=(TOPIC, *inputs, shared))
-    assert plan.deferred == {TopicPartition(name, 0): lead for name, lead in held.items()}
+    plan = replace(PAST, part=IntervalPart(point=replace(POINT, slice=wanted)), create=(TOPIC, *inputs, shared))
+    assert deferred(plan) == {TopicPartition(name, 0): lead for name, lead in held.items()}
     later = sum(rows - lead for name, (rows, lead) in (("orders", orders), ("products", products)) if name in held)
-    assert (f" {later} of these records are loaded after" in markdown(plan)) is bool(held)
-    assert PAST.deferred == {}
+    assert (f" {later} of these records are loaded after" in plan.text) is bool(held)
+    assert deferred(PAST) == {}
 
 
 def test_a_person_reads_everything_that_will_happen() -> None:
-    text = markdown(PLAN)
+    text = PLAN.text
     assert "key by key" not in text, "that is done only where it is asked for, or records differ"
     for told in (
         "Restore `orders` from savepoint `20261121T012345Z-0123456789`",
@@ -298,23 +347,27 @@ def test_a_person_reads_what_will_be_lost() -> None:
         create=(replace(TOPIC, replaces="an id"),),
         observed=replace(PLAN.observed, offsets_replaced={TOPIC.name: 12_345}),
     )
-    text = markdown(living)
+    text = living.text
     assert "**Save nothing**" in text
     assert "**Delete** 1 internal topics that are not in the savepoint: orders-newer-changelog." in text
     assert "| **12,345 offsets** |" in text
-    assert "| an empty topic |" in markdown(replace(living, observed=PLAN.observed))
-    assert "`undo` can restore it" in markdown(PLAN)
+    assert "| an empty topic |" in replace(living, observed=PLAN.observed).text
+    assert "`undo` can restore it" in PLAN.text
 
 
 def test_a_person_reads_what_a_rebuild_takes_from_a_savepoint_and_what_it_does_not() -> None:
     orders = replace(TOPIC, name="orders", role=TopicRole.INPUT, replaces="an id")
-    plain = replace(PLAN, savepoint_id=None, captured_at=None, consistency=None, create=())
+    plain = replace(PLAN, part=RebuildPart(), savepoint_id=None, captured_at=None, consistency=None, create=())
     archived = replace(
-        plain, create=(orders,), inputs_from="20261121T012345Z-0123456789", delete=(TopicToDelete(name="x-changelog", topic_id="t"),)
+        plain,
+        part=RebuildPart(inputs_from="20261121T012345Z-0123456789"),
+        create=(orders,),
+        delete=(TopicToDelete(name="x-changelog", topic_id="t"),),
     )
-    assert (plain.loads, archived.loads, archived.from_input) == (False, True, True)
-    assert "Without a savepoint." in markdown(plain)
-    page = markdown(archived)
+    assert (plain.part.loads, archived.part.loads, archived.from_input) == (False, True, True)
+    assert archived.hash != replace(archived, part=RebuildPart()).hash
+    assert "Without a savepoint." in plain.text
+    page = archived.text
     assert "come from savepoint `20261121T012345Z-0123456789`." in page
     assert "| x-changelog | internal | - | - | - | deleted |" in page
     assert "| orders | input | 2 | 2 | 20 | an empty topic |" in page
@@ -322,32 +375,33 @@ def test_a_person_reads_what_a_rebuild_takes_from_a_savepoint_and_what_it_does_n
 
 
 def test_warnings_come_before_the_deeds() -> None:
-    text = markdown(replace(PLAN, consistency=Consistency.AHEAD, warnings=("output is written again",)))
+    text = replace(PLAN, consistency=Consistency.AHEAD, warnings=("output is written again",)).text
     assert text.index("counted twice") < text.index("output is written again") < text.index("1. **Stop**")
 
 
 def test_a_page_stays_readable_however_many_partitions_there_are() -> None:
     many = replace(PLAN, offsets=tuple(replace(OFFSET, tp=TopicPartition("orders", number)) for number in range(45)))
-    text = markdown(many)
+    text = many.text
     assert "| orders-39 |" in text
     assert "| orders-40 |" not in text
     assert "| 5 more, all of them in the plan as JSON | | |" in text
-    assert "more, all of them" not in markdown(replace(many, offsets=many.offsets[:40]))
+    assert "more, all of them" not in replace(many, offsets=many.offsets[:40]).text
 
 
 def test_the_page_says_how_long_it_will_take_and_by_what() -> None:
     expected = replace(PLAN.observed, estimate=Estimate(seconds={"load": 90.4, "compare": 30.0}, measured=2))
-    assert "Estimated time: **2 min** (load 1 min 30 s, compare 30 s), measured in the last 2 restores and drills." in markdown(
-        replace(PLAN, observed=expected)
+    assert (
+        "Estimated time: **2 min** (load 1 min 30 s, compare 30 s), measured in the last 2 restores and drills."
+        in replace(PLAN, observed=expected).text
     )
     unmeasured = replace(expected, estimate=Estimate(seconds={"load": 90.4}, measured=0))
-    assert "from default rates" in markdown(replace(PLAN, observed=unmeasured))
-    assert "Estimated time" not in markdown(PLAN)
+    assert "from default rates" in replace(PLAN, observed=unmeasured).text
+    assert "Estimated time" not in PLAN.text
 
 
 def test_producers_write_to_inputs_and_globals_that_are_made_but_not_to_copies() -> None:
     made = tuple(replace(TOPIC, name=role.value, role=role) for role in TopicRole)
     plan = replace(PLAN, create=made)
     assert plan.written_by_others == {"input", "global"}
-    assert replace(plan, point=POINT).written_by_others == set()
-    assert replace(plan, point=POINT, in_place=IN_PLACE).written_by_others == {"input", "global"}
+    assert replace(plan, part=MomentPart(point=POINT)).written_by_others == set()
+    assert replace(plan, part=MomentPart(point=POINT, in_place=IN_PLACE)).written_by_others == {"input", "global"}

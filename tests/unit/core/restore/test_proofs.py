@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.jobs.spec import KeysVerified, PartitionLoaded, PartitionRead, PartitionVerified, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_file import SegmentFiles
-from streams_recovery.core.restore.plan import PartitionLoad
+from streams_recovery.core.restore.planned import PartitionLoad
 from streams_recovery.core.restore.proofs import (
     NO_ROWS,
     LoadAction,

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.restore.parts.rebuild import RebuildPart
+from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof, QueryCheck
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, report_page, topic_evidence
 from streams_recovery.core.restore.single_topics import SingleTopics
-from tests.support.examples.restore_plan import PLAN
+from tests.support.examples.restore_plan import PLAN, with_part
 from tests.support.examples.restore_report import MISSING, REPORT, TOPICS, WANTED, WHOLE, create, proven
 
 
@@ -91,9 +93,9 @@ def test_nothing_compared_is_never_equal() -> None:
 
 
 def test_what_a_rebuild_creates_needs_no_proof_unless_it_comes_from_an_archive() -> None:
-    rebuilt = replace(WANTED, savepoint_id=None)
+    rebuilt = replace(WANTED, part=RebuildPart(), savepoint_id=None)
     assert topic_evidence(rebuilt, []) == ((), ())
-    topics, missing = topic_evidence(replace(rebuilt, inputs_from="20261121T000000Z-0000000001"), [])
+    topics, missing = topic_evidence(with_part(rebuilt, inputs_from="20261121T000000Z-0000000001"), [])
     assert len(topics) == len(WANTED.create)
     assert missing, "nothing of it was compared"
 
@@ -154,7 +156,7 @@ def test_single_topics_are_named_and_nothing_is_said_of_a_state() -> None:
     single = SingleTopics(
         names={"copy": "orders"}, in_place=False, partitions=(2,), as_of=AsOf(moment=1_700_000_000_000, by=CutBy.POSITION)
     )
-    page = report_page(replace(REPORT, single=single), "0" * 64)
+    page = report_page(replace(REPORT, part=TopicsPart(single=single)), "0" * 64)
     assert "| single topics | orders as copy, partitions 2 only |" in page
     assert "| as of | 2023-11-14 22:13:20 UTC by position |" in page
     assert "| state from before | it stayed as it was |" in page

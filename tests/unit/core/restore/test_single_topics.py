@@ -12,8 +12,9 @@ from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, SegmentFile, TopicImage
+from streams_recovery.core.restore.parts.savepoint import SavepointPart
+from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.plan import RestorePlan, check_plan
-from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf, Split, cut_log
 from streams_recovery.core.restore.single_topics import (
     HowKnown,
@@ -32,7 +33,7 @@ from streams_recovery.core.restore.single_topics import (
     refuse_unproven,
 )
 from tests.support.examples.manifests import copied, manifest_with, partition
-from tests.support.examples.restore_plan import OFFSET, PLAN, TOPIC
+from tests.support.examples.restore_plan import OFFSET, PLAN, TOPIC, with_part
 
 TP = TopicPartition("orders", 0)
 MOMENT = 50
@@ -288,12 +289,12 @@ def test_what_is_missing_in_the_archive_is_named() -> None:
 
 INPUT = replace(TOPIC, name="orders", role=TopicRole.INPUT)
 SINGLE = SingleTopics(names={"orders": "orders"}, in_place=True, known={OFFSET.tp: HowKnown.UNMOVED})
-ALONE: RestorePlan = replace(PLAN, create=(INPUT,), single=SINGLE)
+ALONE: RestorePlan = replace(PLAN, create=(INPUT,), part=TopicsPart(single=SINGLE))
 COPY: RestorePlan = replace(
-    PLAN, create=(replace(INPUT, name="copy"),), offsets=(), single=SingleTopics(names={"copy": "orders"}, in_place=False)
+    PLAN, create=(replace(INPUT, name="copy"),), offsets=(), part=TopicsPart(single=SingleTopics(names={"copy": "orders"}, in_place=False))
 )
 FILLED = replace(SINGLE, filled={"orders": "an id"}, partitions=(1,), begins={TopicPartition("orders", 1): 4})
-PART: RestorePlan = replace(ALONE, create=(replace(INPUT, partitions=INPUT.partitions[1:]),), single=FILLED)
+PART: RestorePlan = replace(ALONE, create=(replace(INPUT, partitions=INPUT.partitions[1:]),), part=TopicsPart(single=FILLED))
 
 
 @pytest.mark.parametrize(
@@ -309,22 +310,23 @@ PART: RestorePlan = replace(ALONE, create=(replace(INPUT, partitions=INPUT.parti
     ],
 )
 def test_another_way_to_bring_topics_back_has_another_hash(other: SingleTopics | None) -> None:
-    assert replace(ALONE, single=other).hash != ALONE.hash
+    plan = replace(ALONE, part=SavepointPart() if other is None else TopicsPart(single=other))
+    assert plan.hash != ALONE.hash
     part = "the single topics (`--topic`, `--as`, `--partition`, `--read-on`)"
-    assert [name for name, value in ALONE.parts.items() if replace(ALONE, single=other).parts[name] != value] == [part]
+    assert [name for name, value in ALONE.parts.items() if plan.parts[name] != value] == [part]
 
 
 def test_who_else_reads_them_is_seen_and_not_approved() -> None:
     reader = OtherReader(group="billing", tp=OFFSET.tp, before=9, there=4, saved=False)
     seen = replace(ALONE, observed=replace(ALONE.observed, readers=(reader, replace(reader, group="late", before=None, there=None))))
     assert seen.hash == ALONE.hash
-    assert "| billing | orders-0 | 9 | 4 |" in markdown(seen)
-    assert "| late | orders-0 | - | - |" in markdown(seen)
-    assert "Other groups" not in markdown(ALONE)
+    assert "| billing | orders-0 | 9 | 4 |" in seen.text
+    assert "| late | orders-0 | - | - |" in seen.text
+    assert "Other groups" not in ALONE.text
 
 
 def test_a_person_reads_what_is_done_and_what_is_left_alone() -> None:
-    text = markdown(ALONE)
+    text = ALONE.text
     for told in (
         "### Restore orders of `orders`",
         "**The state of the application stays as it is.**",
@@ -333,13 +335,13 @@ def test_a_person_reads_what_is_done_and_what_is_left_alone() -> None:
     ):
         assert told in text
     assert "Wipe" not in text
-    assert "**Wipe** the local state" in markdown(replace(ALONE, single=replace(SINGLE, wipes=True)))
-    copy = markdown(COPY)
+    assert "**Wipe** the local state" in with_part(ALONE, single=replace(SINGLE, wipes=True)).text
+    copy = COPY.text
     assert "### Restore orders of `orders` as copy" in copy
     assert "**No committed offset** is set." in copy
     assert "keeps its records until somebody sets its retention" in copy
-    assert "nothing: its empty partitions are filled" in markdown(PART)
-    later = markdown(replace(ALONE, single=replace(SINGLE, as_of=AsOf(moment=1_795_224_000_000, by=CutBy.POSITION), later=12)))
+    assert "nothing: its empty partitions are filled" in PART.text
+    later = with_part(ALONE, single=replace(SINGLE, as_of=AsOf(moment=1_795_224_000_000, by=CutBy.POSITION), later=12)).text
     assert "12 archived records are later and stay in the savepoint" in later
 
 
@@ -356,12 +358,12 @@ def test_a_plan_that_says_the_same_everywhere_is_believed(good: RestorePlan) -> 
 @pytest.mark.parametrize(
     "forged",
     [
-        replace(ALONE, single=replace(SINGLE, names={"orders": "orders", "another": "orders"})),
-        replace(ALONE, single=replace(SINGLE, names={"../x": "orders"})),
-        replace(ALONE, single=replace(SINGLE, filled={"payments": "an id"})),
-        replace(ALONE, single=replace(SINGLE, begins={TopicPartition("payments", 0): 4})),
-        replace(PART, single=replace(FILLED, begins={})),
-        replace(PART, single=replace(FILLED, filled={})),
+        with_part(ALONE, single=replace(SINGLE, names={"orders": "orders", "another": "orders"})),
+        with_part(ALONE, single=replace(SINGLE, names={"../x": "orders"})),
+        with_part(ALONE, single=replace(SINGLE, filled={"payments": "an id"})),
+        with_part(ALONE, single=replace(SINGLE, begins={TopicPartition("payments", 0): 4})),
+        with_part(PART, single=replace(FILLED, begins={})),
+        with_part(PART, single=replace(FILLED, filled={})),
     ],
 )
 def test_one_that_would_alter_another_topic_is_not(forged: RestorePlan) -> None:

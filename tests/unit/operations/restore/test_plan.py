@@ -9,7 +9,7 @@ import pytest
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import TopicImage
-from streams_recovery.core.restore.plan import PointInTime
+from streams_recovery.core.restore.parts.moment import MomentPart, PointInTime
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.operations.restore.placing import RestoreSource
@@ -25,7 +25,7 @@ def said(role: TopicRole, *, made: bool = True, first_later: int | None = 4, **c
     begin = RestoreSource(
         manifest=manifest_of(found),
         cuts={TopicPartition("in", 0): LogCut(files=(), rows=rows)},
-        point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a"),
+        part=MomentPart(point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a")),
     )
     return moment_warnings(begin, [Placed(image=found, name="past.in", made=made)])
 
@@ -40,7 +40,7 @@ def test_what_is_left_out_of_an_interval_and_why_an_archive_is_older_is_told() -
     begin = RestoreSource(
         manifest=manifest_of(),
         cuts={TopicPartition("in", 0): LogCut(files=(), rows=rows)},
-        point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a"),
+        part=MomentPart(point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a")),
         passed_archive="the archive of in-0 was begun anew since",
     )
     wrong, left, around, older = moment_warnings(begin, [])

@@ -13,7 +13,7 @@ from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.segment_file import SegmentFiles
-from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
+from streams_recovery.core.restore.planned import PartitionLoad, TopicToCreate
 from streams_recovery.core.state.edit import default_partition
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore.query_check import sampled

@@ -16,6 +16,7 @@ from streams_recovery.cli.app import app
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, RecoveryError
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
+from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.single_topics import SingleTopics
 from streams_recovery.operations.restore.report import StateEvidence, keep_evidence, state_evidence
@@ -60,16 +61,16 @@ def audit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Resu
     return run
 
 
-def single(topic: str, *, in_place: bool) -> SingleTopics:
-    return SingleTopics(names={topic: topic if in_place else "another"}, in_place=in_place)
+def single(topic: str, *, in_place: bool) -> TopicsPart:
+    return TopicsPart(single=SingleTopics(names={topic: topic if in_place else "another"}, in_place=in_place))
 
 
 def test_what_made_the_state_is_the_newest_restore_of_all_of_it_and_single_topics_since_then_in_place(tmp_path: Path) -> None:
     with application(tmp_path) as recovery:
         assert state_evidence(recovery) == StateEvidence(whole=None, alone=())
         kept = [
-            replace(REPORT, application_id=recovery.application_id, restore_id=f"2026112{day}T020000Z-0123456789", single=alone)
-            for day, alone in enumerate([single("a", in_place=True), None, single("b", in_place=True), single("c", in_place=False)])
+            replace(REPORT, application_id=recovery.application_id, restore_id=f"2026112{day}T020000Z-0123456789", part=part)
+            for day, part in enumerate([single("a", in_place=True), REPORT.part, single("b", in_place=True), single("c", in_place=False)])
         ]
         for report in kept:
             keep_evidence(recovery.repository, recovery.layout, report)

@@ -11,7 +11,8 @@ from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.forms import CONFIRM
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.restore.plan import ArchivedInput, PointInTime
+from streams_recovery.core.restore.parts.moment import MomentPart, PointInTime
+from streams_recovery.core.restore.planned import ArchivedInput
 from streams_recovery.core.restore.point_in_time import (
     CLOCK_DIFFERENCE_MS,
     CUT_ROLES,
@@ -112,11 +113,13 @@ class AsOfMoment(RestoreStrategy):
         return RestoreSource(
             manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
             cuts=cuts,
-            point=PointInTime(as_of=self.as_of, with_state=self.savepoint != NO_STATE, archive=archive.savepoint_id),
+            part=MomentPart(
+                point=PointInTime(as_of=self.as_of, with_state=self.savepoint != NO_STATE, archive=archive.savepoint_id),
+                archived=search.archived(archive),
+            ),
             unreadable=tuple(search.unreadable),
             passed_archive=search.passed_archive,
             may_move=self.groups if self.in_place else None,
-            archived=search.archived(archive),
         )
 
 

@@ -10,6 +10,7 @@ from streams_recovery.core.forms import CONFIRM, SAVEPOINT
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import LOST, TO, SiteMove, check_left, fewer_replicas, left_behind, left_by, stays
+from streams_recovery.core.restore.parts.move import MovePart
 from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import (
     ALLOW_AHEAD,
@@ -82,10 +83,12 @@ class Failover(RestoreStrategy):
         there = inputs_there(recovery, manifest, names, present, seen, allowed)
         return RestoreSource(
             manifest=there.manifest,
-            move=SiteMove(before=seen.site, to=self.to, lost=bool(self.lost), kept=there.kept, replaced=there.replaced),
+            part=MovePart(
+                move=SiteMove(before=seen.site, to=self.to, lost=bool(self.lost), kept=there.kept, replaced=there.replaced),
+                state=chosen.state,
+            ),
             running=seen.in_use,
             archive_entry=self.archive_entry if chosen.state is None else chosen.state.entry,
-            state=chosen.state,
             warnings=(
                 *chosen.warnings,
                 *(

@@ -12,7 +12,8 @@ from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.plan import ArchivedState
+from streams_recovery.core.restore.parts.savepoint import SavepointPart
+from streams_recovery.core.restore.planned import ArchivedState
 from streams_recovery.core.restore.request import (
     ALLOW_AHEAD,
     ALLOW_DAMAGED,
@@ -68,7 +69,7 @@ class FromSavepoint(RestoreStrategy):
             manifest=chosen.manifest,
             offsets=self.offsets,
             archive_entry=self.archive_entry if chosen.state is None else chosen.state.entry,
-            state=chosen.state,
+            part=SavepointPart(state=chosen.state),
             warnings=chosen.warnings,
         )
 

@@ -12,7 +12,8 @@ from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.restore.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
-from streams_recovery.core.restore.plan import PointInTime
+from streams_recovery.core.restore.parts.interval import IntervalPart
+from streams_recovery.core.restore.parts.moment import PointInTime
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, read_up_to
 from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.topic_settings import compacts
@@ -66,8 +67,13 @@ class OfInterval(RestoreStrategy):
         return RestoreSource(
             manifest=replace(manifest, topics=tuple(_as_processed(topic, cuts) for topic in manifest.topics)),
             cuts=cuts,
-            point=PointInTime(
-                as_of=AsOf(moment=wanted.last, by=CutBy.TIMESTAMP), with_state=base is not None, archive=archive.savepoint_id, slice=wanted
+            part=IntervalPart(
+                point=PointInTime(
+                    as_of=AsOf(moment=wanted.last, by=CutBy.TIMESTAMP),
+                    with_state=base is not None,
+                    archive=archive.savepoint_id,
+                    slice=wanted,
+                )
             ),
             unreadable=tuple(unreadable),
         )

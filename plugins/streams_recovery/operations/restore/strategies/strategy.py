@@ -54,8 +54,8 @@ class RestoreStrategy(ABC):
         """The request with the planned savepoint in place of ``latest``: there may be a newer savepoint by now, such as the restore's own safety savepoint.
         Archive entries are pinned too: to the planned one, or to 0 (none) for a plan that uses no archive.
         """
-        savepoints = {"savepoint": planned.savepoint_id, "inputs_from": planned.inputs_from}
-        entries = {"archive_entry": planned.archived, "state_entry": planned.state}
+        savepoints = {"savepoint": planned.savepoint_id, "inputs_from": planned.part.inputs_from}
+        entries = {"archive_entry": planned.part.archived, "state_entry": planned.part.state}
         named: dict[str, Any] = {}
         for wanted in fields(self):
             value = getattr(self, wanted.name)

@@ -110,11 +110,11 @@ def _upgrade_undone(recovery: RecoveryContext, safety: Manifest) -> VersionChang
     """
     restore_id = safety.provenance.run_id
     with contextlib.suppress(NotFound):
-        return plan_of(recovery, restore_id).upgrade
+        return plan_of(recovery, restore_id).part.new_version
     # Plans of restores that are over go before their safety savepoints do; their evidence stays.
     with contextlib.suppress(NotFound):
         key = recovery.layout.report(restore_id)
-        return codec.loads(RestoreReport, recovery.repository.get(key), where=key).upgrade
+        return codec.loads(RestoreReport, recovery.repository.get(key), where=key).part.new_version
     if recovery.config.deploy is None:
         return None
     raise Refused(

@@ -18,7 +18,8 @@ from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore import interval
-from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState
+from streams_recovery.core.restore.parts.rebuild import RebuildPart
+from streams_recovery.core.restore.planned import ArchivedInput, ArchivedState
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import ReadOn
@@ -38,7 +39,7 @@ from streams_recovery.operations.restore.strategies import (
 )
 from tests.support.command_line import command
 from tests.support.examples.forms import takes
-from tests.support.examples.restore_plan import PLAN
+from tests.support.examples.restore_plan import PLAN, with_part
 from tests.support.project import PROJECT
 from tests.support.repository.golden import SECOND, OpenGolden
 
@@ -57,7 +58,8 @@ VALUES: Final[dict[Any, Any]] = {
     ReadOn: ReadOn.END,
     interval.IntervalSlice: interval.IntervalSlice(interval=interval.Interval(start=1, end=2), overlap=3, tables=("a",)),
 }
-PLANNED = replace(PLAN, savepoint_id=SECOND, inputs_from="20261121T030000Z-0000000009")
+PLANNED = replace(PLAN, savepoint_id=SECOND)
+REBUILT = replace(PLANNED, part=RebuildPart(inputs_from="20261121T030000Z-0000000009"))
 
 
 def filled(strategy: type[RestoreRequest], *, only_needed: bool = False) -> RestoreRequest:
@@ -109,7 +111,7 @@ def test_what_is_no_request_is_damage(wrong: object) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_nothing_is_latest_any_more_once_it_was_planned(recovery: RecoveryContext, strategy: type[RestoreRequest]) -> None:
-    assert latest(filled(strategy, only_needed=True).pinned(recovery, PLANNED)) == []
+    assert latest(filled(strategy, only_needed=True).pinned(recovery, REBUILT if strategy is Rebuild else PLANNED)) == []
     assert filled(strategy).pinned(recovery, PLANNED) == filled(strategy), "what was named stays"
 
 
@@ -118,8 +120,8 @@ def test_latest_is_what_it_was_when_the_plan_was_made(recovery: RecoveryContext)
     taken_by = recovery.savepoints.read(SECOND).provenance.run_id
     assert Undo(reason="").pinned(recovery, PLANNED) == Undo(reason="", restore_id=taken_by)
     rebuild = Rebuild(reason="", offsets=EXACT)
-    assert replace(rebuild, inputs_from=LATEST).pinned(recovery, PLANNED) == replace(
-        rebuild, inputs_from=str(PLANNED.inputs_from), archive_entry=0
+    assert replace(rebuild, inputs_from=LATEST).pinned(recovery, REBUILT) == replace(
+        rebuild, inputs_from=str(REBUILT.part.inputs_from), archive_entry=0
     )
     moment = AsOfMoment(reason="", as_of=VALUES[AsOf])
     assert moment.pinned(recovery, PLANNED) == replace(moment, savepoint=SECOND, archive_entry=0)
@@ -162,10 +164,10 @@ def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContex
         replace(rebuild, archive_entry=0),
         replace(moment, archive_entry=0),
     )
-    archived = replace(PLANNED, archived=ArchivedInput(entry=7, safe_at=1, records=2))
+    archived = with_part(PLANNED, archived=ArchivedInput(entry=7, safe_at=1, records=2))
     for request in (FromSavepoint(reason=""), rebuild):
         assert request.pinned(recovery, archived).archive_entry == 7
-    cut = replace(PLANNED, state=ArchivedState(entry=9, at=1))
+    cut = with_part(PLANNED, state=ArchivedState(entry=9, at=1))
     for request in (FromSavepoint(reason=""), Failover(reason="", to="dr")):
         assert request.pinned(recovery, cut).state_entry == 9
 
