@@ -17,6 +17,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.savepoint import capture, finish, quiesce
@@ -57,6 +58,9 @@ def some_savepoints(counts: NamedCounts, number: int, rate: int, meanwhile: Call
                 time.sleep(dice.random() * 0.5)
                 found.append(saved(recovery))
                 meanwhile(at)
+            proven = maintenance.prove_cut(recovery, found[-1].savepoint_id)
+        assert {*proven.proven} <= {*counts.changelogs, *counts.between}
+        assert proven.gone == ()
         truth = Truth.of(counts, reader)
         return found, [wrong for one in found for wrong in truth.wrong_state(one.committed(), saved_logs(recovery, one))]
 

@@ -51,8 +51,14 @@ def verify(
     savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, `latest`, or `all`.")] = maintenance.ALL,
     *,
     level: Annotated[str, typer.Option(help="structure: manifests and sizes; full: every byte; sample=10%: a share.")] = "structure",
+    cut: Annotated[
+        bool, typer.Option("--cut", help="Prove the cut of one savepoint by the names of transactions again, by the logs of the cluster.")
+    ] = False,
 ) -> None:
     """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
+    if cut:
+        _prove_cut(call, savepoint)
+        return
     try:
         with recovery_of(call.name, call.configs) as recovery:
             report = runs.check(runner(recovery, call.logs), savepoint_id=savepoint, level=level, run_id=new_run_id())
@@ -80,6 +86,15 @@ def verify(
     except Damaged as error:
         say_error(error)
         raise typer.Exit(report.exit_code) from None
+
+
+def _prove_cut(call: Call, savepoint: str) -> None:
+    with recovery_of(call.name, call.configs) as recovery:
+        proven = maintenance.prove_cut(recovery, savepoint)
+    if call.as_json:
+        print_json(proven)
+    else:
+        line(proven.text)
 
 
 @asks(without=("logs",))

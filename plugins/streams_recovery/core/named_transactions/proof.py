@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.named_transactions.readings import Name
+from streams_recovery.core.named_transactions.readings import Name, NamedBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,33 @@ class NamedProof:
     def left_out(self) -> int:
         """The number of committed records that are not in the cut."""
         return sum(log.left_out for log in self.logs.values())
+
+    def differs(self, tp: TopicPartition, batches: Iterable[NamedBatch]) -> str | None:
+        """What contradicts it in a log, by the batches from ``start`` to ``end`` as they are now. Empty if nothing does; None if something was removed from
+        there since, so that nobody can tell.
+        """
+        log, last = self.logs[tp], {one.producer_id: one.epoch for one in self.last}
+        position, records, out = log.start, 0, dict.fromkeys(log.excluded, 0)
+        for batch in batches:
+            begin = max(batch.base, log.start)
+            if batch.last < log.start or begin >= log.end:
+                continue
+            if begin > position or batch.records != batch.last - batch.base + 1:
+                return None
+            position = batch.last + 1
+            if batch.marker is not None:
+                continue
+            left_out = next((one for one in log.excluded if one.first <= begin <= one.last), None)
+            if left_out is not None and (left_out.producer_id, left_out.epoch) == (batch.producer_id, batch.epoch):
+                out[left_out] += position - begin
+            elif left_out is not None or batch.epoch > last.get(batch.producer_id, -1):
+                return f"offset {begin} is of transaction {batch.epoch} of producer {batch.producer_id}"
+            else:
+                records += position - begin
+        if position < log.end:
+            return None
+        wrong = records != log.records or any(count != one.records for one, count in out.items())
+        return f"it has {records} records of the cut, and {sum(out.values())} others" if wrong else ""
 
     def check(self, ends: Mapping[TopicPartition, int], where: str) -> None:
         """Raise ``Damaged`` unless this can be the proof of a cut with these ``ends``."""
