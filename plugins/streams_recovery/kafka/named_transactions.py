@@ -178,6 +178,10 @@ class NamedLogs(ClusterVerbs):
             self._group = TopicPartition(OFFSETS_TOPIC, partition_of(self._logs.application_id, len(topic["partitions"])))
         return self._group
 
+    def clock(self) -> int:
+        """See ``NamedReader``."""
+        return self._logs.clock()
+
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
         """See ``NamedReader``."""
         return self._logs.high_watermarks(partitions)

@@ -363,6 +363,9 @@ class World:
             found[tp] = look(tp)
         return found
 
+    def clock(self) -> int:
+        return 0
+
     def group_partition(self) -> TopicPartition:
         return GROUP
 

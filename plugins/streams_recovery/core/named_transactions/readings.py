@@ -27,7 +27,7 @@ All offsets of a group lie in one partition of __consumer_offsets, so the marker
 3. N0, the end of the group's partition; a transaction that has a record below L had sent its offsets by then. Then the committed offsets, and a wait until no
    transaction of the group is open below N0;
 4. ``before``, the ends of the logs;
-5. N, the end of the group's partition. Transactions with their marker below it are the first draft of T;
+5. N, the end of the group's partition, and then the time. Transactions with their marker below it are the first draft of T;
 6. ``after``, the ends of the logs, and once more: ``ends``. A transaction with a marker below ``after`` in one log has all its records below ``ends``;
 7. the last stable offsets of the logs once they have come to ``ends``, and then the ends for the last time: every transaction that begins below ``ends`` has
    its marker below these. The batches from L to there, and the first offsets that are still there;
@@ -90,6 +90,9 @@ class GroupRecord(NamedTuple):
 class NamedReader(Protocol):
     """Reads the logs of one application and its group's partition. Each partition of an answer may have been read at a time of its own."""
 
+    def clock(self) -> int:
+        """The time in ms."""
+
     def group_partition(self) -> TopicPartition:
         """The partition of __consumer_offsets that has the group's offsets."""
 
@@ -132,10 +135,13 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedReadings:
-    """One look. ``settled`` is N0, ``end`` is N; ``known`` has the offsets that were committed in between, ``later`` those at the end of the look."""
+    """One look. ``settled`` is N0, ``end`` is N, read right before ``captured_at`` (ms). ``known`` has the offsets that were committed in between, ``later``
+    those at the end of the look.
+    """
 
     settled: int
     end: int
+    captured_at: int
     known: Mapping[TopicPartition, CommittedOffset]
     later: Mapping[TopicPartition, CommittedOffset]
     group: tuple[GroupRecord, ...]
@@ -158,7 +164,7 @@ def read_named(reader: NamedReader, logs: Collection[TopicPartition], *, patienc
     known = reader.committed()
     _await_group(reader, begin, settled, patience, interval)
     before = reader.high_watermarks(logs)
-    end = end_of_group()
+    end, captured_at = end_of_group(), reader.clock()
     after, ends = reader.high_watermarks(logs), reader.high_watermarks(logs)
     stable = reader.await_decided(ends)
     until = reader.high_watermarks(logs)
@@ -178,7 +184,7 @@ def read_named(reader: NamedReader, logs: Collection[TopicPartition], *, patienc
     }
     later = reader.committed()
     records = reader.group_records(begin, end_of_group())
-    return NamedReadings(settled=settled, end=end, known=known, later=later, group=records, logs=tails)
+    return NamedReadings(settled=settled, end=end, captured_at=captured_at, known=known, later=later, group=records, logs=tails)
 
 
 def _await_group(reader: NamedReader, begin: int, settled: int, patience: float, interval: float) -> None:

@@ -54,7 +54,6 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
 
 def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: NamedLogs, attempt: int) -> Taken:
     changelogs, between = found.partitions(TopicRole.CHANGELOG), found.partitions(TopicRole.REPARTITION)
-    captured_at = recovery.clock()
     readings = read_named(reader, [*changelogs, *between], patience=float(recovery.config.backup.consistency.timeout_seconds))
     named = cut_at_names(readings, changelogs)
     internal = _internal(readings, named)
@@ -65,7 +64,7 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
         raise look_again(f"unread records of {lost[0]} were deleted before they could be copied", tp=lost[0])
     copied = _copied(recovery, ticket, tails, named)
     cut = Cut(
-        captured_at=captured_at,
+        captured_at=readings.captured_at,
         consistency=Consistency.EXACT,
         proof=_proof(named, reader.group_partition(), attempt),
         partitions=partitions,

@@ -82,6 +82,7 @@ def look(events: tuple[GroupRecord, ...], end: int | None = None, settled: int =
     return NamedReadings(
         settled=settled,
         end=len(events) if end is None else end,
+        captured_at=0,
         known={IN: known(1), OTHER: known(1)},
         later={},
         group=events,

@@ -165,6 +165,10 @@ class Noted(World):
         self.asked: list[tuple[str, int]] = []
         super().__init__(dice)
 
+    def clock(self) -> int:
+        self.asked.append(("time", 0))
+        return super().clock()
+
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         self.asked.append(("end", len(partitions)))
         return super().high_watermarks(partitions)
@@ -199,7 +203,17 @@ def test_the_readings_are_in_the_order_in_which_they_prove_something() -> None:
     world, logs = Noted(random.Random(1)), len(WRITTEN)
     read_named(world, WRITTEN, patience=1, interval=0)
     begin = [("stable", 1), ("stable", logs), ("end", logs), ("decided", logs), ("end", 1), ("committed", 0), ("end", 1), ("group", 0)]
-    middle = [("end", logs), ("end", 1), ("end", logs), ("end", logs), ("decided", logs), ("end", logs), ("batches", logs), ("start", logs)]
+    middle = [
+        ("end", logs),
+        ("end", 1),
+        ("time", 0),
+        ("end", logs),
+        ("end", logs),
+        ("decided", logs),
+        ("end", logs),
+        ("batches", logs),
+        ("start", logs),
+    ]
     last = [("committed", 0), ("end", 1), ("group", 0)]
     assert world.asked == [*begin, *middle, *last]
 
