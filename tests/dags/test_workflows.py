@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -413,6 +415,10 @@ ALL_STEPS = sorted(
 )
 
 
+# They write nothing but their own report; and what is copied of the state is decided by a step that asks.
+WITHOUT_LOCK = {"conclude_check", "conclude", "copy_state"}
+
+
 class AnyAnswer:
     """An answer with every part that a step could need."""
 
@@ -441,3 +447,22 @@ def test_a_task_behind_one_that_was_marked_as_done_by_hand_fails_at_once(operato
     task = operator(application_name="orders", results={"begin": "null", "quiesce": "null", "capture_cut": "null"})
     with pytest.raises(AirflowFailException, match=r"needs what begin returns.*\n?.*Next: .*trigger a new run"):
         task.execute({})
+
+
+def asks(call: Any, *any_of: str) -> bool:
+    """Whether a function calls one of these, or hands on to one of its module that does."""
+    called = {
+        ast.unparse(node.func) for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(call)))) if isinstance(node, ast.Call)
+    }
+    near = vars(inspect.getmodule(call))
+    own = [near[name] for name in called if inspect.isfunction(near.get(name)) and near[name].__module__ == call.__module__]
+    return bool(called & {*any_of}) or any(asks(one, *any_of) for one in own if one is not call)
+
+
+@pytest.mark.parametrize("step", [pytest.param(step, id=".".join(named)) for named, step in ALL_STEPS])
+def test_a_step_behind_the_opening_asks_for_the_lock_and_one_of_a_restore_for_the_phase(step: Step[Any]) -> None:
+    if step.when is not When.SUCCESS or step.name in WITHOUT_LOCK or (isinstance(step, JobStep) and not step.locked):
+        return
+    assert asks(step.call, "guarded", "require_lock", "hold_both", "renewed_lock", "lock_within", "locked")
+    if step.call.__module__.startswith("streams_recovery.operations.restore.") and step.needed[0] is restore.OPEN_RESTORE:
+        assert asks(step.call, "guarded")

@@ -13,15 +13,18 @@ import pytest
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.errors import ApplicationRunning, Refused
+from streams_recovery.core.errors import ApplicationRunning, LockLost, Refused
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from streams_recovery.operations.restore.move import arrive, leave, require_entered, running_at
+from streams_recovery.operations.restore.move import leave, require_entered, running_at
+from streams_recovery.operations.restore.start import arrive
 from streams_recovery.operations.restore.strategies import Failover
 from streams_recovery.operations.restore.values import RestoreTicket
 from tests.support.applications import fleet
+from tests.support.applications.restore_steps import reach
 
 pytestmark = pytest.mark.kafka
 
@@ -133,9 +136,16 @@ def test_a_word_counts_nothing_where_an_instance_goes_on(bootstrap: str, tmp_pat
         assert list(recovery.sites.log.read_all()) == []
 
 
-def test_it_has_arrived_only_by_the_restore_that_moved_it(bootstrap: str, tmp_path: Path) -> None:
-    with (
-        opened(bootstrap, tmp_path) as recovery,
-        pytest.raises(Refused, match="belongs to the primary site, and this restore has moved it to dr"),
-    ):
-        arrive(recovery, ticket(recovery))
+def test_it_has_arrived_only_by_the_restore_that_moved_it_has_its_lock_and_has_started_it(bootstrap: str, tmp_path: Path) -> None:
+    with opened(bootstrap, tmp_path) as recovery:
+        moving = ticket(recovery)
+        for phase in (Phase.OPENED, Phase.STARTED):
+            reach(recovery, moving, phase)
+            with pytest.raises(Refused, match=f"is in phase {phase}; this step belongs between recovered and closed"):
+                arrive(recovery, moving)
+        reach(recovery, moving, Phase.RECOVERED)
+        with pytest.raises(Refused, match="belongs to the primary site, and this restore has moved it to dr"):
+            arrive(recovery, moving)
+        recovery.lock.release(moving.lock)
+        with pytest.raises(LockLost):
+            arrive(recovery, moving)

@@ -135,7 +135,7 @@ def test_another_application_whose_group_is_gone_loses_nothing_to_the_shorter_id
     with longer_application(small) as (other, theirs):
         recovery.groups.delete(other)
         summary = take(small)
-        assert any("saved, and never deleted" in told and all(topic in told for topic in theirs) for told in summary.warnings)
+        assert any("saved, and no restore" in told and all(topic in told for topic in theirs) for told in summary.warnings)
         manifest = recovery.savepoints.read(summary.savepoint_id)
         assert set(manifest.unattributed) == set(theirs), "no state is left out, and nothing says whose this is"
         for request in (rebuild(recovery), asked(recovery, savepoint=summary.savepoint_id, replace=True)):
@@ -382,5 +382,8 @@ def test_an_input_that_is_left_out_goes_on_where_the_application_stopped_and_not
         restore.start(recovery, ticket)
     recovery.groups.set_offsets(recovery.application_id, {kept: later})
     assert restore.start(recovery, ticket).ends == {two_inputs.small.input: 5, kept: 6, TopicPartition(two_inputs.second, 1): 3}
+    with pytest.raises(Refused, match="is in phase started"):
+        restore.finish(recovery, ticket, compared, ())
+    reach(recovery, ticket, Phase.RECOVERED)
     report = restore.finish(recovery, ticket, compared, ())
     assert report.strategy == f"earliest; kept: {two_inputs.second}"

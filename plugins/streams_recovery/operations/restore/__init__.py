@@ -24,7 +24,6 @@ from streams_recovery.operations.restore.deferred_input import (
 )
 from streams_recovery.operations.restore.drain import drain
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare, prepare_topics
-from streams_recovery.operations.restore.move import arrive
 from streams_recovery.operations.restore.open import (
     abandon,
     check_free,
@@ -40,7 +39,7 @@ from streams_recovery.operations.restore.open import (
 )
 from streams_recovery.operations.restore.plan import as_approved, plan
 from streams_recovery.operations.restore.report import checked_evidence, evidence, state_evidence
-from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
+from streams_recovery.operations.restore.start import arrive, await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
 from streams_recovery.operations.restore.strategies import (
     AsOfMoment,
     FromSavepoint,

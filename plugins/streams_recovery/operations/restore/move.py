@@ -15,7 +15,7 @@ from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import await_decided, empty_group, require_known_members, stop_instances
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import require_lock
-from streams_recovery.operations.restore.values import ArrivedSummary, RestoreTicket, StopSummary
+from streams_recovery.operations.restore.values import RestoreTicket, StopSummary
 
 LOGGER = logger("streams_recovery.operations.restore.move")
 # What is no sign of a site that is lost, but of one that answers.
@@ -123,17 +123,3 @@ def require_entered(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
             next_step="nothing was changed; find out who writes there, then begin a new failover",
             newest=None if newest is None else newest.run,
         )
-
-
-def arrive(recovery: RecoveryContext, ticket: RestoreTicket) -> ArrivedSummary:
-    """Record that the application has arrived: it was started at its new site and is at work there. Repeating it changes nothing."""
-    entry = recovery.sites.entry()
-    if entry is None or (entry.site, entry.run) != (recovery.site, ticket.restore_id):
-        raise Refused(
-            f"the log of sites says that {recovery.application_id} belongs to {entry.site if entry else 'the primary site'}, and this restore has moved it to "
-            f"{recovery.site}",
-            next_step="find out who writes to the log, then correct it with the command `sites`",
-        )
-    if not entry.arrived:
-        recovery.sites.write(entry.at_work(at=recovery.clock()))
-    return ArrivedSummary(site=entry.site, before=entry.before, fenced=tuple(fence.site for fence in entry.fences))

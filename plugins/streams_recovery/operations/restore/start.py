@@ -8,12 +8,11 @@ from typing import Final
 
 from streams_recovery.application.command import run_program
 from streams_recovery.application.port import InstanceState, StaleState, StateSince, WipeReport
-from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged
+from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase, RestoreScope, reached, result_of
 from streams_recovery.core.restore.estimate import recovery_seconds
-from streams_recovery.core.restore.parts.interval import deferred
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport
@@ -29,6 +28,7 @@ from streams_recovery.operations.restore.query_check import QUERIED, Queried, qu
 from streams_recovery.operations.restore.rebuild_plan import offsets_to_remove
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.values import (
+    ArrivedSummary,
     OffsetsSummary,
     RecoveredSummary,
     RestoreTicket,
@@ -265,6 +265,21 @@ def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> Non
         )
 
 
+def arrive(recovery: RecoveryContext, ticket: RestoreTicket) -> ArrivedSummary:
+    """Record that the application has arrived: it was started at its new site and is at work there. Repeating it changes nothing."""
+    guarded(recovery, ticket, at_least=Phase.RECOVERED, before=Phase.CLOSED)
+    entry = recovery.sites.entry()
+    if entry is None or (entry.site, entry.run) != (recovery.site, ticket.restore_id):
+        raise Refused(
+            f"the log of sites says that {recovery.application_id} belongs to {entry.site if entry else 'the primary site'}, and this restore has moved it to "
+            f"{recovery.site}",
+            next_step="find out who writes to the log, then correct it with the command `sites`",
+        )
+    if not entry.arrived:
+        recovery.sites.write(entry.at_work(at=recovery.clock()))
+    return ArrivedSummary(site=entry.site, before=entry.before, fenced=tuple(fence.site for fence in entry.fences))
+
+
 def finish(
     recovery: RecoveryContext,
     ticket: RestoreTicket,
@@ -274,12 +289,10 @@ def finish(
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and
     ``query_checks`` are what the steps before found; None if a resumed restore did not repeat these steps: then its journal has their results.
     """
-    require_lock(recovery, ticket)
+    planned = stored_plan(recovery, ticket)
+    guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     verified = require_verified(recovery, ticket) if verified is None else verified
     query_checks = queried_before(recovery, ticket) if query_checks is None else query_checks
-    planned = stored_plan(recovery, ticket)
-    if deferred(planned):
-        guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     checked = Checked(verified=verified, query_checks=query_checks)
     still_held = topic_holds.release_restore_holds(recovery)
     expiring = topic_holds.about_to_expire(recovery, [step.name for step in planned.create])
