@@ -18,10 +18,11 @@ import pytest
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.load import Share
-from streams_recovery.core.errors import LockLost, Refused
+from streams_recovery.core.errors import ApplicationRunning, LockLost, Refused
 from streams_recovery.core.jobs.spec import RestoreSpec
+from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.waiting import RateLimits, poll
-from streams_recovery.operations import restore, savepoint
+from streams_recovery.operations import quiesce_record, restore, savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import unfinished_restore
 from streams_recovery.storage.lock import ApplicationLock
@@ -204,3 +205,50 @@ def test_a_task_that_was_frozen_ends_when_it_wakes_and_sends_nothing_of_what_it_
     finally:
         task.kill()
         task.wait()
+
+
+@pytest.mark.fault("F113")
+@pytest.mark.deep
+@pytest.mark.parametrize("mode", [QuiesceMode.STOP, QuiesceMode.LIVE], ids=str)
+def test_a_savepoint_holds_nothing_whose_run_has_let_go_before_the_hold_was_noted(small: Small, mode: QuiesceMode) -> None:
+    recovery = small.recovery
+    ticket = replace(begun(recovery), mode=mode, fallback=QuiesceMode.STOP)
+    assert savepoint.resume(recovery, ticket).instances
+    assert savepoint.resume(recovery, ticket).instances, "it may be tried again"
+    with pytest.raises(LockLost, match="was let go while savepoint"):
+        savepoint.quiesce(recovery, replace(ticket, mode=QuiesceMode.STOP))
+    assert running(recovery)
+    assert quiesce_record.left(recovery) is None
+    savepoint.finish(recovery, ticket)
+    publish(small)
+
+
+class StopsLate:
+    """The application of a step that goes on: the teardown of its run is at work right before, or while, its instances are stopped."""
+
+    def __init__(self, real: Any, teardown: Callable[[], object], *, after: bool) -> None:
+        self.real, self.teardown, self.after = real, teardown, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def stop(self, *, timeout: float) -> Any:
+        if not self.after:
+            self.teardown()
+        report = self.real.stop(timeout=timeout)
+        if self.after:
+            self.teardown()
+        return report
+
+
+@pytest.mark.fault("F113")
+@pytest.mark.deep
+@pytest.mark.parametrize("after", [False, True], ids=["before", "behind"])
+def test_what_is_held_in_the_moment_in_which_it_is_let_go_works_again(small: Small, after: bool) -> None:
+    recovery = small.recovery
+    ticket = replace(begun(recovery), mode=QuiesceMode.STOP)
+    late: Any = StopsLate(recovery.application, lambda: savepoint.resume(recovery, ticket), after=after)
+    with pytest.raises((LockLost, ApplicationRunning)):
+        savepoint.quiesce(replace(recovery, application=late), ticket)
+    assert running(recovery)
+    assert quiesce_record.left(recovery) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
@@ -82,6 +83,28 @@ def end(recovery: RecoveryContext, *, of: str | None = None) -> None:
         quiesce_log(recovery).append(
             QuiesceRecord(kind="ended", run=held.run, mode=held.mode, instances=held.instances, at=recovery.clock())
         )
+
+
+def let_go(recovery: RecoveryContext, run: str, mode: QuiesceMode, instances: tuple[str, ...]) -> None:
+    """Write down that ``run`` holds nothing any more, and is not to hold anything later: a task of it may go on for seconds after Airflow has ended it. Nothing
+    when it was written before, or when another run holds the application.
+    """
+    held = left(recovery)
+    if was_let_go(recovery, run) if held is None else held.run != run:
+        return
+    quiesce_log(recovery).append(QuiesceRecord(kind="ended", run=run, mode=mode, instances=instances, at=recovery.clock()))
+
+
+def was_let_go(recovery: RecoveryContext, run: str) -> bool:
+    """True once ``let_go`` was called for this run, also if it has noted a hold since."""
+    own = takewhile(lambda entry: entry.run == run, quiesce_log(recovery).readable_back())
+    return any(entry.kind == "ended" for entry in own)
+
+
+def noted(recovery: RecoveryContext, run: str) -> QuiesceMode | None:
+    """The mode in which this run has noted that it holds the application, also if that has ended since."""
+    own = takewhile(lambda entry: entry.run == run, quiesce_log(recovery).readable_back())
+    return next((entry.mode for entry in own if entry.kind == "begins"), None)
 
 
 def resume_abandoned(recovery: RecoveryContext) -> tuple[str, ...]:

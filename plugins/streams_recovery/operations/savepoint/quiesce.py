@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
-from streams_recovery.core.errors import ApplicationNotReady, LockLost
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode
 from streams_recovery.core.savepoint import cut
@@ -44,6 +45,7 @@ def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
     if ticket.running:
         if ticket.mode is QuiesceMode.STOP:
             refuse_stop(recovery.application)
+        _require_not_let_go(recovery, ticket)
         quiesce_record.begin(recovery, ticket.savepoint_id, ticket.mode, ticket.running)
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
         return _pause(recovery, ticket, since)
@@ -122,6 +124,7 @@ def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     _await_no_standby(recovery)
     _require_on_record(recovery, ticket)
     recovery.application.pause()
+    _undo_if_let_go(recovery, ticket)
     own, configured_ms = recovery.config.application, int(recovery.config.application.commit_interval_seconds * 1000)
     reported = {status.name: status.commit_interval_ms for status in recovery.application.status()}
     # A paused application still commits what it had processed (KafkaStreams#pause). Wait until that has happened.
@@ -169,12 +172,35 @@ def _group_problem(recovery: RecoveryContext) -> str:
 def _require_on_record(recovery: RecoveryContext, ticket: Ticket) -> None:
     """Raise ``LockLost`` where this run is over, or has been let go while this step waited: nobody would bring back what it held now."""
     require_lock(recovery, ticket)
-    held = quiesce_record.left(recovery) if ticket.running else None
-    if ticket.running and (held is None or held.run != ticket.savepoint_id):
-        raise LockLost(
-            f"{recovery.application_id} was let go while savepoint {ticket.savepoint_id} was about to hold it",
-            next_step="nothing was held; run the savepoint again",
-        )
+    if ticket.running:
+        held = quiesce_record.left(recovery)
+        if held is None or held.run != ticket.savepoint_id:
+            raise _let_go_meanwhile(recovery, ticket)
+        _require_not_let_go(recovery, ticket)
+
+
+def _require_not_let_go(recovery: RecoveryContext, ticket: Ticket) -> None:
+    """Raise ``LockLost`` where *resume* of this run is over. What was noted since is ended then."""
+    if quiesce_record.was_let_go(recovery, ticket.savepoint_id):
+        quiesce_record.end(recovery, of=ticket.savepoint_id)
+        raise _let_go_meanwhile(recovery, ticket)
+
+
+def _undo_if_let_go(recovery: RecoveryContext, ticket: Ticket) -> None:
+    """Asked right after the application was held. *resume* looks once more after it has written its entry, so what was held before that is its to bring back;
+    what was held after it is brought back here.
+    """
+    if ticket.running and quiesce_record.was_let_go(recovery, ticket.savepoint_id):
+        _resumed(recovery, ticket)
+        quiesce_record.end(recovery, of=ticket.savepoint_id)
+        raise _let_go_meanwhile(recovery, ticket)
+
+
+def _let_go_meanwhile(recovery: RecoveryContext, ticket: Ticket) -> LockLost:
+    return LockLost(
+        f"{recovery.application_id} was let go while savepoint {ticket.savepoint_id} was about to hold it",
+        next_step="nothing is held; run the savepoint again",
+    )
 
 
 def _members(recovery: RecoveryContext) -> tuple[str, ...]:
@@ -187,7 +213,14 @@ def _is_paused(status: InstanceStatus) -> bool:
 
 
 def _stop(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
-    report = bring_down(recovery, confirm=lambda: _require_on_record(recovery, ticket))
+    try:
+        report = bring_down(recovery, confirm=lambda: _require_on_record(recovery, ticket))
+    except LockLost:
+        raise
+    except RecoveryError:
+        _undo_if_let_go(recovery, ticket)
+        raise
+    _undo_if_let_go(recovery, ticket)
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
     silent = [i.name for i in report.instances if not i.reported_closed]
@@ -226,19 +259,34 @@ def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
 
     Touches nothing once another run works on the application. Raises ``LockLost`` then, ``ApplicationNotReady`` when an instance does not come back.
     """
-    mode = ticket.mode if ticket.mode is not QuiesceMode.LIVE else _fallen_back(recovery, ticket)
-    if mode is QuiesceMode.LIVE:
+    if not ticket.running:
+        return ResumeReport(mode=ticket.mode, instances=())
+    if ticket.mode is QuiesceMode.LIVE and not _may_be_held(recovery, ticket):
         return ResumeReport(mode=ticket.mode, instances=quiesce_record.working(recovery, ticket.running) or ())
-    own = bool(ticket.running) and quiesce_record.check_may_resume(recovery, ticket)
-    back = quiesce_record.resume(recovery, mode, ticket.running, ran=ticket.role if own else None)
+    back = _resumed(recovery, ticket)
     # Ended last: a run that is killed before leaves the record, and the next one resumes what may still be held.
-    quiesce_record.end(recovery, of=ticket.savepoint_id)
+    quiesce_record.let_go(recovery, ticket.savepoint_id, ticket.fallback or ticket.mode, ticket.running)
+    if not quiesce_record.working(recovery, ticket.running):
+        # A step that Airflow has ended may have held it meanwhile. From here on it brings back by itself what it holds.
+        back = _resumed(recovery, ticket)
     return ResumeReport(mode=ticket.mode, instances=back)
 
 
-def _fallen_back(recovery: RecoveryContext, ticket: Ticket) -> QuiesceMode:
-    """The mode in which an application that was to be left alone was held after all: as the record says that was written before this run touched it. Without a
-    record this run did not touch it, and a stop meanwhile was intended by another.
-    """
-    held = quiesce_record.left(recovery)
-    return held.mode if ticket.fallback is not None and held is not None and held.run == ticket.savepoint_id else QuiesceMode.LIVE
+def _may_be_held(recovery: RecoveryContext, ticket: Ticket) -> bool:
+    """Whether this run has noted that it holds an application that was to be left alone, or could do so yet: only with its lock."""
+    if ticket.fallback is None or quiesce_record.noted(recovery, ticket.savepoint_id) is not None:
+        return ticket.fallback is not None
+    with suppress(LockLost, Damaged):
+        require_lock(recovery, ticket)
+        return True
+    return False
+
+
+def _resumed(recovery: RecoveryContext, ticket: Ticket) -> tuple[str, ...]:
+    # Of an application that was to be left alone the record tells that was written before this run touched it. Without one, a stop meanwhile was intended
+    # by another.
+    mode = ticket.mode if ticket.mode is not QuiesceMode.LIVE else quiesce_record.noted(recovery, ticket.savepoint_id)
+    if mode is None:
+        return quiesce_record.working(recovery, ticket.running) or ()
+    own = quiesce_record.check_may_resume(recovery, ticket)
+    return quiesce_record.resume(recovery, mode, ticket.running, ran=ticket.role if own else None)
