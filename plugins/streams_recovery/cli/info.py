@@ -42,7 +42,7 @@ def info(
                 line(text)
         for broken, error in failed.items():
             line(f"application: {broken}")
-            line(f"    status: unknown: {'; '.join(error.reason.rstrip('.').splitlines())}. Next: {error.next_step}")
+            line(f"    status: unknown: {'; '.join(error.reason.splitlines())}. Next: {error.next_step}")
     if failed:
         say(f"{len(failed)} of {len(found) + len(failed)} applications could not be looked at")
         raise typer.Exit(max(error.exit_code for error in failed.values()))

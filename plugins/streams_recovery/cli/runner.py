@@ -136,7 +136,7 @@ class Runner:
         if not isinstance(error, RecoveryError):
             self.say(f"{what}: {error}")
             return
-        self.say(f"{what}: {error.reason.rstrip('.')}. Next: {advice(error.next_step)}")
+        self.say(f"{what}: {error.reason}. Next: {advice(error.next_step)}")
         for command in error.commands:
             self.say(command_line(command))
 

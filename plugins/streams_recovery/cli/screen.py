@@ -55,7 +55,7 @@ def say_error(error: RecoveryError) -> None:
     from streams_recovery.cli.advice import advice  # noqa: PLC0415  # what goes well needs no form of a request
 
     # A configuration has several mistakes, each on its line.
-    for text in f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {advice(error.next_step)}".split("\n"):
+    for text in f"{type(error).__name__}: {error.reason}. Next: {advice(error.next_step)}".split("\n"):
         say(text)
     for command in error.commands:
         say(command_line(command))

@@ -119,7 +119,7 @@ class RecoveryError(Exception):
 
     def __init__(self, reason: str, *, next_step: str, **facts: object) -> None:
         # Here, because every answer of a peer that people get to see is in one of these. Before it is escaped: then a secret would look otherwise.
-        reason = masked(reason)
+        reason = masked(reason).rstrip(".")
         self.reason = visible_lines(reason) if self._own_lines else visible(reason)
         self.next_step = visible(masked(next_step))
         self.commands: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class RecoveryError(Exception):
         return self
 
     def __str__(self) -> str:
-        return "\n    ".join([f"{self.reason.rstrip('.')}. Next: {self.next_step}", *self.commands])
+        return "\n    ".join([f"{self.reason}. Next: {self.next_step}", *self.commands])
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default rebuilds from ``args`` alone and would lose next_step and facts on the way back from a worker process.

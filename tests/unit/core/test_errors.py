@@ -23,6 +23,7 @@ from streams_recovery.core.errors import (
     without_secret_causes,
 )
 from streams_recovery.core.jobs.spec import JobFailure
+from streams_recovery.core.preflight.findings import refused
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.open_store import StorageCredentials
@@ -105,3 +106,11 @@ def test_a_worker_that_is_sent_a_connection_shows_no_secret_of_it_either() -> No
     said = subprocess.run([sys.executable, "-c", show], input=sent, capture_output=True, check=True).stdout.decode()
     assert said == f"***, ***, *** {(connection, credentials)!r}\n"
     assert pickle.loads(sent) == (connection, credentials)
+
+
+@pytest.mark.parametrize("kind", CONCRETE)
+def test_a_reason_that_ends_as_a_sentence_can_be_continued(kind: type[RecoveryError]) -> None:
+    """A broker, a library or another error may have said it."""
+    error = kind("The peer says no.", next_step="ask it")
+    assert str(error) == "The peer says no. Next: ask it"
+    assert str(refused("peer", error)) == "The peer says no: ask it"

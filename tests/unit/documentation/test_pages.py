@@ -41,6 +41,15 @@ def test_a_page_that_only_the_site_has_is_linked_where_that_is_said() -> None:
     assert [place for place, text in links if "make site" not in text] == []
 
 
+def test_no_message_has_a_full_stop_before_a_join_and_none_ends_with_one() -> None:
+    """A message is continued by what says it: behind a colon, or as `… Next: …`."""
+    found = messages(PROJECT / "plugins" / "streams_recovery", error_kinds())
+    assert len(found) > 300
+    for one in found:
+        for text in (one.text, one.next_step):
+            assert not re.search(r"(?<!\.)\.(?=[:;,]|$)", text), text
+
+
 def test_the_page_of_messages_has_each_kind_of_error_that_has_one() -> None:
     sections = re.findall(r"^## (\w+)$", MADE["messages.md"], re.MULTILINE)
     assert sections == sorted(sections)
