@@ -6,19 +6,23 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streams_recovery.application.instance_record import birth
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.approval import approval
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, PlanChanged, RecoveryError, Refused, VersionFailed
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, LockLost, PlanChanged, RecoveryError, Refused, VersionFailed
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.report import RestoreReport
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.open import TICKET
 from streams_recovery.operations.unfinished import unfinished_restore
 from streams_recovery.workflows import restore as workflows
@@ -245,6 +249,38 @@ def test_an_old_version_whose_offsets_are_gone_is_not_started_but_restored(app: 
             runs.resume(runner_of(recovery), ticket.restore_id, requester(), take_over=False, approve=lambda _: True)
     assert is_whole(app)
     assert app.state() == {"a": 2, "b": 1}
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F113")
+def test_a_deployment_of_a_step_that_goes_on_is_over_before_the_old_version_is_put_back(app: Counting) -> None:
+    at_work(app, "aab")
+    marker = app.directory / "deploys"
+    program = f"import os, time; open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(120)"
+    app.configure(deploy={**app.sections["deploy"], "command": [sys.executable, "-c", program]})
+    ended: list[RecoveryError] = []
+
+    def goes_on() -> None:
+        with app.recovery() as recovery:
+            try:
+                restore.start(recovery, ticket)
+            except RecoveryError as error:
+                ended.append(error)
+
+    with app.recovery() as recovery:
+        ticket = opened(app, recovery, asked(app), CHECKED)
+        lock = recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose="its step goes on")
+        ticket = replace(ticket, lock=lock)
+        step = threading.Thread(target=goes_on)
+        step.start()
+        assert poll(lambda: (marker.exists() and marker.read_text()) or None, seconds=60)
+        assert restore.abandon_upgrade(recovery, ticket).restarted
+        pid = int(marker.read_text())
+        assert birth(pid) is None, "it was over when the old version was put back"
+        step.join(60)
+    assert [type(error) for error in ended] == [LockLost]
+    assert app.deployments == ["old down"]
+    assert is_whole(app)
 
 
 @pytest.mark.deep

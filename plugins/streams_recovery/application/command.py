@@ -11,10 +11,12 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
 from streams_recovery.application.instances import await_all
@@ -45,6 +47,9 @@ _ERRORS: Mapping[int, type[PermanentError]] = {
     NO_KEY_ROUTE: NoKeyRoute,
 }
 _COMPLAINT_BYTES = 4096
+CONFIRM_SECONDS: Final = 1.0
+# The process groups of programs that run now.
+_RUNNING: Final[set[int]] = set()
 
 # What a program need not tell of an instance.
 _MAY_LACK = {one.name: codec.encode(one.default) for one in fields(InstanceStatus) if one.default is not MISSING}
@@ -139,15 +144,24 @@ class CommandApplication:
         return run_program(argv, laid_over, verb=verb, seconds=self._section.timeout_seconds + more_seconds, given=given)
 
 
-def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, seconds: float, given: bytes = b"") -> bytes:
+def run_program(
+    argv: list[str],
+    environment: Mapping[str, str],
+    *,
+    verb: str,
+    seconds: float,
+    given: bytes = b"",
+    confirm: Callable[[], object] = lambda: None,
+) -> bytes:
     """Run a program that finds ``given`` on its standard input. Returns what it printed. Raises ``ConfigInvalid`` when it cannot be run or says so,
-    ``Refused`` when it refuses, else ``ApplicationNotReady``; when the time is up it is killed with everything it started.
+    ``Refused`` when it refuses, else ``ApplicationNotReady``. When the time is up, or ``confirm``, which is asked each ``CONFIRM_SECONDS``, raises an error, it
+    is killed with everything it started.
     """
     # Files, not pipes: a start program may leave a service behind that holds its output open for ever.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaint, tempfile.TemporaryFile() as asked:
         asked.write(given)
         asked.seek(0)
-        status = _ended(argv, environment, (asked, printed, complaint), verb, seconds)
+        status = _ended(argv, environment, (asked, printed, complaint), verb, seconds, confirm)
         answer, reason = _beginning(printed, MAX_STORE_BYTES + 1), _end(complaint, _COMPLAINT_BYTES).decode(errors="replace").strip()
     if status == 0:
         if len(answer) > MAX_STORE_BYTES:
@@ -172,16 +186,31 @@ def _end(file: IO[bytes], most: int) -> bytes:
     return file.read(most)
 
 
+def end_programs() -> None:
+    """Kill every program that runs now, with everything that it started. For a process that is told to end and goes on for a while: its programs would outlive
+    it, since each has a session of its own.
+    """
+    for group in tuple(_RUNNING):
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
 def _ended(
-    argv: list[str], environment: Mapping[str, str], files: tuple[IO[bytes], IO[bytes], IO[bytes]], verb: str, seconds: float
+    argv: list[str],
+    environment: Mapping[str, str],
+    files: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    verb: str,
+    seconds: float,
+    confirm: Callable[[], object],
 ) -> int:
     given, printed, complaint = files
     try:
         program = subprocess.Popen(argv, env=scrubbed(environment), stdin=given, stdout=printed, stderr=complaint, start_new_session=True)
     except OSError as error:
         raise ConfigInvalid(f"{argv[0]} cannot be run: {error}", next_step=f"correct the command for {verb}", verb=verb) from error
+    _RUNNING.add(program.pid)
     try:
-        return program.wait(timeout=seconds)
+        return _waited(program, seconds, confirm)
     except BaseException as error:
         # Also when this process is being ended: no process would be left to wait for the program.
         os.killpg(program.pid, signal.SIGKILL)
@@ -191,6 +220,19 @@ def _ended(
         raise ApplicationNotReady(
             f"{verb} took longer than {seconds:.0f} s and was ended", next_step="see why, or raise timeout_seconds", verb=verb
         ) from error
+    finally:
+        _RUNNING.discard(program.pid)
+
+
+def _waited(program: subprocess.Popen[bytes], seconds: float, confirm: Callable[[], object]) -> int:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return program.wait(timeout=min(CONFIRM_SECONDS, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= deadline:
+                raise
+            confirm()
 
 
 def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +35,16 @@ class HeldLock:
 def require_lock(recovery: RecoveryContext, ticket: Locked) -> None:
     """Prove that the lock is still this run's, and extend it. Called first by every step that changes something. Raises ``LockLost``."""
     recovery.lock.renew(ticket.lock, lease_seconds=LEASE_SECONDS)
+
+
+def require_held(recovery: RecoveryContext, ticket: Locked) -> None:
+    """As ``require_lock`` for those who ask each second: nothing is written. A repository that does not answer has not said that the lock is lost."""
+    with suppress(TransientError):
+        if not recovery.lock.holds(ticket.lock):
+            raise LockLost(
+                f"{ticket.lock.owner} has lost the lock of {recovery.application_id} while it worked",
+                next_step="another run, or the end of this one, has it by now; see what that does",
+            )
 
 
 @contextmanager

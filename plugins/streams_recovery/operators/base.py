@@ -16,6 +16,7 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 from croniter import croniter
 
+from streams_recovery.application.command import end_programs
 from streams_recovery.config.loader import load_application
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import clone_of
@@ -75,6 +76,10 @@ class StepOperator(Logged, BaseOperator):
         if result is not None:
             self._tell(result)
         return plain
+
+    def on_kill(self) -> None:
+        """End the programs that run for the step. Airflow tells a task to end by this alone, and kills it seconds later."""
+        end_programs()
 
     def _tell(self, result: Any) -> None:
         if (message := self.takes.message(result)) is not None:

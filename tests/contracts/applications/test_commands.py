@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import tracemalloc
 
 import pytest
@@ -16,9 +17,10 @@ from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,
     ConfigInvalid,
+    LockLost,
     Refused,
 )
-from tests.support.applications.rig import gone
+from tests.support.applications.rig import gone, wait
 from tests.support.applications.states import GONE, RUNNING, UNKNOWN, started, states
 
 
@@ -35,6 +37,49 @@ def test_a_program_of_a_command_that_takes_too_long_is_ended(tmp_path):
     )
     with pytest.raises(ApplicationNotReady, match="longer than"):
         run_program([sys.executable, "-c", script], {}, verb="stop", seconds=1.5)
+    gone(Process(pid=int(marker.read_text()), born=birth(int(marker.read_text())) or "gone"))
+
+
+HANGS = (
+    "import subprocess, sys, time\n"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(120)'])\n"
+    "open({marker!r}, 'w').write(str(child.pid))\n"
+    "time.sleep(120)"
+)
+
+
+def test_a_program_is_ended_with_what_it_started_once_its_run_is_over(tmp_path):
+    from streams_recovery.application.command import run_program
+
+    marker = tmp_path / "child"
+
+    def confirm():
+        if marker.exists() and marker.read_text():
+            raise LockLost("the run is over", next_step="none")
+
+    with pytest.raises(LockLost):
+        run_program([sys.executable, "-c", HANGS.format(marker=str(marker))], {}, verb="deploy", seconds=60, confirm=confirm)
+    gone(Process(pid=int(marker.read_text()), born=birth(int(marker.read_text())) or "gone"))
+
+
+def test_a_task_that_airflow_tells_to_end_ends_its_programs(tmp_path):
+    from streams_recovery.application.command import run_program
+    from streams_recovery.operators.restore import StartApplicationOperator
+
+    marker, ended = tmp_path / "child", []
+
+    def waits():
+        try:
+            run_program([sys.executable, "-c", HANGS.format(marker=str(marker))], {}, verb="deploy", seconds=60)
+        except ApplicationNotReady as error:
+            ended.append(error.reason)
+
+    step = threading.Thread(target=waits)
+    step.start()
+    wait(lambda: marker.exists() and marker.read_text())
+    StartApplicationOperator(application_name="app").on_kill()
+    step.join(15)
+    assert ended == ["deploy ended with status -9: "]
     gone(Process(pid=int(marker.read_text()), born=birth(int(marker.read_text())) or "gone"))
 
 

@@ -21,7 +21,7 @@ from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics
 from streams_recovery.operations.ready import await_at_work
-from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
+from streams_recovery.operations.renewed_lock import renewed_lock, require_held, require_lock
 from streams_recovery.operations.restore.drain import awaited_inputs, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
@@ -164,7 +164,13 @@ def _deploy(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePl
     if deploy is not None and command:
         environment = {"APPLICATION_ID": recovery.application_id, "SITE": recovery.site}
         with renewed_lock(recovery, ticket):
-            run_program(list(command), environment, verb="deploy", seconds=deploy.timeout_seconds)
+            run_program(
+                list(command),
+                environment,
+                verb="deploy",
+                seconds=deploy.timeout_seconds,
+                confirm=lambda: require_held(recovery, ticket),
+            )
         # Whoever has ended this run meanwhile has put the old version back.
         require_lock(recovery, ticket)
         note(recovery, ticket, Phase.DEPLOYED)

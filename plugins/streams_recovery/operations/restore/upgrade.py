@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from streams_recovery.application.command import run_program
+from streams_recovery.application.command import CONFIRM_SECONDS, run_program
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import NotExact, NotFound, PlanChanged, Refused, TransientError, VersionFailed
 from streams_recovery.core.escaping import logger
@@ -27,7 +27,7 @@ from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import input_partitions, internal_topics, repartition_partitions
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.operations.renewed_lock import HeldLock, renewed_lock
+from streams_recovery.operations.renewed_lock import HeldLock, renewed_lock, require_held
 from streams_recovery.operations.restore.open import (
     abandon,
     end_lock,
@@ -257,8 +257,17 @@ def _put_back(recovery: RecoveryContext, ticket: RestoreTicket, lock: LockTicket
             next_step="set it to that, then undo the upgrade; or resume it to go on with the new version",
         ).then(_undo_command(recovery, ticket), resume_command(recovery, ticket))
     environment = {"APPLICATION_ID": recovery.application_id, "SITE": recovery.site}
-    with renewed_lock(recovery, HeldLock(lock=lock)):
-        run_program(list(approved.roll_back), environment, verb="deploy the old version", seconds=deploy.timeout_seconds)
+    held = HeldLock(lock=lock)
+    with renewed_lock(recovery, held):
+        # A step that Airflow has ended may be deploying yet: it ends its program once it sees that its lock is lost.
+        time.sleep(2 * CONFIRM_SECONDS)
+        run_program(
+            list(approved.roll_back),
+            environment,
+            verb="deploy the old version",
+            seconds=deploy.timeout_seconds,
+            confirm=lambda: require_held(recovery, held),
+        )
     if ticket.running:
         # On record before the upgrade is over: the next run starts the instances if this run dies before it does.
         quiesce_record.begin(recovery, _back_run(ticket), QuiesceMode.STOP, ticket.running)
