@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from types import FrameType
@@ -13,7 +14,17 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from streams_recovery.cli.commands import PANELS, Command, CommandGroup
-from streams_recovery.cli.screen import line, remembered, say_error, say_unexpected, say_waiting, say_warnings
+from streams_recovery.cli.screen import (
+    is_lost,
+    line,
+    remembered,
+    say,
+    say_error,
+    say_unexpected,
+    say_waiting,
+    say_warnings,
+    whole_streams,
+)
 from streams_recovery.core.errors import EXIT_CODES, RecoveryError
 from streams_recovery.core.names import each_once
 
@@ -108,15 +119,38 @@ def main(
 
 def run() -> None:
     """The command's entry point: our errors become one line and their exit code."""
+    whole_streams()
     end_by_teardown()
     try:
-        app()
+        _ended()
+    finally:
+        # Left for the end of the process, what cannot be written would change the exit code.
+        is_lost(sys.stderr)
+
+
+def _ended() -> None:
+    try:
+        _flushed()
     except RecoveryError as error:
-        say_error(error)
+        # Where nobody can be told, the exit code tells.
+        with suppress(OSError):
+            say_error(error)
         sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - it ends here in any case, and its text may come from anywhere
-        say_unexpected()
+    except Exception as error:  # noqa: BLE001 - it ends here in any case, and its text may come from anywhere
+        with suppress(OSError):
+            if isinstance(error, OSError) and is_lost(sys.stdout, "\n"):
+                say(f"stdout cannot be written: {error.strerror}")
+            else:
+                say_unexpected()
         sys.exit(RecoveryError.exit_code)
+
+
+def _flushed() -> None:
+    try:
+        app()
+    finally:
+        # At the end of the process it would be too late to tell that it was lost.
+        sys.stdout.flush()
 
 
 def end_by_teardown() -> None:

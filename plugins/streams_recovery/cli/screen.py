@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 import time
 import traceback
@@ -182,6 +183,26 @@ def _lines(step: str, clock: Callable[[], float] = time.monotonic) -> Callable[[
             due = clock() + _LINE_EVERY_SECONDS
 
     return show
+
+
+def whole_streams() -> None:
+    """Give a process that was started without stdin, stdout or stderr one that leads nowhere, so that a command does its work all the same. Else the next file
+    that it opens would take the place of the missing one, and get what is printed.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+
+
+def is_lost(stream: IO[str], probe: str = "") -> bool:
+    """True if a stream takes neither ``probe`` nor what is left for it, as on a full disk. All of it goes nowhere then."""
+    try:
+        stream.write(probe)
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return True
+    return False
 
 
 @contextmanager

@@ -48,7 +48,7 @@ from streams_recovery.core.escaping import visible, visible_lines
 # Every exit code of the command line, and its meaning. ``verify`` has one for each cause: see Cause.
 EXIT_CODES: Final = (
     ("0", "done"),
-    ("1", "an unexpected error; its traceback is on stderr"),
+    ("1", "an unexpected error; its traceback is on stderr. Or stdout took nothing more"),
     ("2", "configuration, connection, rights or usage: correct it"),
     ("3", "refused, nothing was changed"),
     ("4", "what was named does not exist"),

@@ -47,6 +47,30 @@ run()
 """
 
 
+FULL = "stdout cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    ("words", "streams", "code", "told"),
+    [
+        ("paths", ">&-", 0, ""),
+        ("paths", ">&- 2>&- <&-", 0, ""),
+        ("--help", ">&-", 0, ""),
+        ("info nothere", "2>&-", 4, ""),
+        ("info nothere", "2>/dev/full", 4, ""),
+        ("paths", ">/dev/full", 1, FULL),
+        ("--help", ">/dev/full", 1, FULL),
+        ("paths", ">/dev/full 2>&-", 1, ""),
+    ],
+)
+def test_a_command_without_a_place_for_its_output_ends_quietly(words: str, streams: str, code: int, told: str, unbuffered: str) -> None:
+    environment = {"PYTHONPATH": str(PROJECT / "plugins"), "PYTHONUNBUFFERED": unbuffered}
+    shell = ["sh", "-c", f"exec {sys.executable} -m streams_recovery {words} {streams}"]
+    done = subprocess.run(shell, env=environment, capture_output=True, text=True, check=False, cwd=PROJECT)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", told)
+
+
 def test_sigterm_ends_a_command_by_its_teardown_and_a_second_one_does_not_disturb_that() -> None:
     environment = {"PYTHONPATH": str(PROJECT / "plugins")}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
