@@ -449,14 +449,14 @@ def test_a_task_behind_one_that_was_marked_as_done_by_hand_fails_at_once(operato
         task.execute({})
 
 
-def asks(call: Any, *any_of: str) -> bool:
-    """Whether a function calls one of these, or hands on to one of its module that does."""
+def asks(call: Any, *any_of: str, depth: int = 4) -> bool:
+    """Whether a function calls one of these, or hands on to one of the project's that does."""
     called = {
         ast.unparse(node.func) for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(call)))) if isinstance(node, ast.Call)
     }
     near = vars(inspect.getmodule(call))
-    own = [near[name] for name in called if inspect.isfunction(near.get(name)) and near[name].__module__ == call.__module__]
-    return bool(called & {*any_of}) or any(asks(one, *any_of) for one in own if one is not call)
+    own = [near[name] for name in called if inspect.isfunction(near.get(name)) and near[name].__module__.startswith("streams_recovery")]
+    return bool(called & {*any_of}) or (depth > 0 and any(asks(inspect.unwrap(one), *any_of, depth=depth - 1) for one in own))
 
 
 @pytest.mark.parametrize("step", [pytest.param(step, id=".".join(named)) for named, step in ALL_STEPS])
