@@ -198,6 +198,25 @@ def test_after_a_cut_over_an_entry_towards_nobody_does_not_start_the_old_one(clo
 
 
 @pytest.mark.deep
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("cut_over", [False, True], ids=["beside", "cut over"])
+def test_an_entry_towards_nobody_blocks_no_way_back_and_is_ended_by_it(cloned: Both, *, cut_over: bool) -> None:
+    if cut_over:
+        switched(cloned, request(CUT_OVER))
+    forge(cloned.old, Role.RETIRED, "nobody", {cloned.small.input: 1})
+    with cloned.clone() as clone:
+        forge(clone, Role.STANDBY, "nobody")
+        with pytest.raises(Refused, match="names nobody, and no application of that id is configured"):
+            rollout.plan_cutover(cloned.old, clone, request(CUT_OVER))
+    report = switched(cloned, request(ROLL_BACK))
+    assert (report.live, cloned.started_with("old")) == (cloned.old.application_id, "")
+    assert (roles(cloned), free(cloned)) == ((Role.LIVE, Role.STANDBY), True)
+    with cloned.clone() as clone:
+        clone.application.start()
+    assert switched(cloned, request(CUT_OVER)).live == cloned.clone_id
+
+
+@pytest.mark.deep
 @pytest.mark.fault("F81")
 @pytest.mark.parametrize("lives", [False, True], ids=["standby", "live"])
 def test_a_savepoint_of_a_clone_starts_again_exactly_what_ran(cloned: Both, *, lives: bool) -> None:

@@ -70,7 +70,9 @@ class Side:
     """One of the two applications. ``other`` is the application that it transferred outputs to or from, None if none were transferred. ``alive`` and
     ``unknown`` name instances. ``clean`` means that every stopped instance was seen to close cleanly. ``committed`` is on inputs, ``unread`` of
     repartition topics. ``retired_offsets`` are its offsets at the time it was retired, None unless it is retired.
-    ``unfinished`` is a restore of it that failed half way.
+    ``unfinished`` is a restore of it that failed half way. ``stranger`` is the application that the newest entry of its log names, where none of that id is
+    configured: such an entry is not proven, and ``role``, ``other`` and ``retired_offsets`` are those before it. ``stranger_in_use`` is what is seen of that
+    application at work.
     """
 
     application_id: str
@@ -87,6 +89,8 @@ class Side:
     unread: Counts
     retired_offsets: Counts | None
     unfinished: str | None
+    stranger: str | None = None
+    stranger_in_use: tuple[str, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -251,15 +255,16 @@ def problems(pair: Pair, step: CutoverStep, *, max_lag: int, restore_first: bool
     restored.
     """
     if step is CutoverStep.CUT_OVER:
-        return (*_both(pair), *_against_cut_over(pair, max_lag))
+        return (*_both(pair), *_strangers(pair), *_against_cut_over(pair, max_lag))
     # What both logs together contradict is taken back whomever it names: nothing else would end it.
     forged = pair.old.role is pair.clone.role is Role.LIVE
-    return (*_both(pair, but=pair.clone if forged else None), *(() if restore_first else _against_roll_back(pair)))
+    in_use = _strangers(pair, only_in_use=True)
+    return (*_both(pair, but=pair.clone if forged else None), *in_use, *(() if restore_first else _against_roll_back(pair)))
 
 
 def upgrade_problems(pair: Pair) -> tuple[str, ...]:
     """Everything that blocks an offline upgrade, all at once."""
-    found = [*_both(pair), *_same_topics(pair)]
+    found = [*_both(pair), *_strangers(pair), *_same_topics(pair)]
     if pair.clone.role is not Role.STANDBY:
         found.append(f"{pair.clone.application_id} is {pair.clone.role} already")
     found += [_unfinished(pair.old)] if pair.old.unfinished else []
@@ -277,6 +282,20 @@ def _both(pair: Pair, *, but: Side | None = None) -> Iterable[str]:
             yield f"{side.application_id} is {side.role} towards {side.other}, not {other.application_id}"
     if not pair.same_cluster:
         yield "the two applications are not on one cluster"
+
+
+def _strangers(pair: Pair, *, only_in_use: bool = False) -> Iterable[str]:
+    """Entries towards applications that nobody has configured. A roll-back ends them, unless such an application is at work."""
+    for side in (pair.old, pair.clone):
+        if side.stranger is None or (only_in_use and not side.stranger_in_use):
+            continue
+        says = (
+            f"the log of {side.application_id} names {side.stranger}, and no application of that id is configured: the entry is not proven"
+        )
+        if side.stranger_in_use:
+            yield f"{says}, but {side.stranger} is in use ({first_names(side.stranger_in_use)}): configure it, or stop it"
+        else:
+            yield f"{says}. Roll {pair.clone.application_id} back, which ends it, and start it again"
 
 
 def _same_topics(pair: Pair) -> Iterable[str]:

@@ -25,7 +25,7 @@ from streams_recovery.operations.ownership import entries_of
 from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, renewed_lock, require_lock
 from streams_recovery.operations.restore import RestoreTicket, phase_of
-from streams_recovery.operations.rollout.discover import between, has_read, look, note_read, offsets_of, role, running, unread
+from streams_recovery.operations.rollout.discover import between, has_read, look, note_read, offsets_of, role, running, stranger, unread
 from streams_recovery.operations.rollout.open import again_command, hold_both, refuse, release_both
 from streams_recovery.operations.rollout.values import (
     BroughtBack,
@@ -149,7 +149,10 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     # First: it would be brought back as one beside an application that does not run.
     quiesce_record.end(clone)
     retired = role(old) is Role.RETIRED
-    if role(clone) is Role.LIVE or (retired and not _said(clone, Role.STANDBY, ticket.run)):
+    strange = {recovery.application_id for recovery, other in ((old, clone), (clone, old)) if stranger(recovery, other) is not None}
+    retired = retired or old.application_id in strange
+    unsaid = retired or clone.application_id in strange
+    if role(clone) is Role.LIVE or (unsaid and not _said(clone, Role.STANDBY, ticket.run)):
         append_role(clone, old, ticket.run, Role.STANDBY)
     if retired:
         quiesce_record.end(old)

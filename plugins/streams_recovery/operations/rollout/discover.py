@@ -8,7 +8,7 @@ from streams_recovery.application.port import InstanceState, closed_cleanly
 from streams_recovery.config.sandbox_application import live
 from streams_recovery.core.errors import OffsetsGone, Refused
 from streams_recovery.core.kafka_types import Guarantee, TopicPartition
-from streams_recovery.core.repository.ownership import ReadUpTo, Role, role_of
+from streams_recovery.core.repository.ownership import OwnershipEntry, ReadUpTo, Role, role_of
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.rollout.cutover import Origin, Pair, Side
 from streams_recovery.kafka.reader import RangeReader
@@ -33,7 +33,7 @@ def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
     inputs = input_partitions(clone)
     theirs, mine = offsets_of(old, input_partitions(old)), offsets_of(clone, inputs)
     both = [tp for tp in inputs if tp in theirs]
-    old_side, clone_side = _side(old, theirs), _side(clone, mine)
+    old_side, clone_side = _side(old, clone, theirs), _side(clone, old, mine)
     return Pair(
         old=old_side,
         clone=clone_side,
@@ -51,6 +51,19 @@ def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
 def role(recovery: RecoveryContext) -> Role:
     """The role that an application has now."""
     return role_of(recovery.ownership.last(), is_clone=recovery.config.clone is not None)
+
+
+def stranger(recovery: RecoveryContext, other: RecoveryContext) -> OwnershipEntry | None:
+    """The newest entry of an application's log, where it names an application that is not configured; None without such an entry, or without configurations."""
+    last = recovery.ownership.last()
+    known = {one.application.id for one in recovery.applications().values()}
+    return last if last is not None and known and last.other not in (*known, other.application_id) else None
+
+
+def _proven(recovery: RecoveryContext, other: RecoveryContext) -> OwnershipEntry | None:
+    """The newest entry of the log whose application is configured."""
+    known = {other.application_id, *(one.application.id for one in recovery.applications().values())}
+    return next((entry for entry in recovery.ownership.readable_back(whole=False) if entry.other in known), None)
 
 
 def running(recovery: RecoveryContext) -> bool:
@@ -103,14 +116,15 @@ def _records(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int
         return end - start
 
 
-def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) -> Side:
-    last = recovery.ownership.last()
+def _side(recovery: RecoveryContext, other: RecoveryContext, committed: Mapping[TopicPartition, int]) -> Side:
+    strange = stranger(recovery, other)
+    last = recovery.ownership.last() if strange is None else _proven(recovery, other)
     statuses = recovery.application.status()
     alive = tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.RUNNING)
     topics = recovery.topics
     return Side(
         application_id=recovery.application_id,
-        role=role(recovery),
+        role=role_of(last, is_clone=recovery.config.clone is not None),
         other=None if last is None else last.other,
         alive=alive,
         unknown=tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.UNKNOWN),
@@ -124,6 +138,9 @@ def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) ->
         unread={} if alive else unread(recovery),
         unfinished=unfinished_restore(recovery),
         retired_offsets=None if last is None or last.role is not Role.RETIRED else last.offsets,
+        stranger=None if strange is None else strange.other,
+        # Of a clone the other application is its original, whatever its log names.
+        stranger_in_use=() if strange is None or recovery.config.clone is not None else recovery.counterpart(strange).in_use,
     )
 
 

@@ -87,6 +87,19 @@ def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> 
     assert refused == (sum(ends.values()) > max_lag)
 
 
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("side", ["old", "clone"])
+def test_an_entry_towards_nobody_is_not_proven_and_a_roll_back_ends_it(side: str) -> None:
+    found = pair(**{side: {"stranger": "nobody"}})
+    (told,) = problems(found, CUT_OVER, max_lag=1_000)
+    assert "names nobody, and no application of that id is configured: the entry is not proven. Roll orders-next back" in told
+    assert told in upgrade_problems(found)
+    assert problems(found, ROLL_BACK, max_lag=0) == ()
+    used = pair(**{side: {"stranger": "nobody", "stranger_in_use": ("consumer group nobody in state Stable",)}})
+    (told,) = problems(used, ROLL_BACK, max_lag=0)
+    assert "nobody is in use (consumer group nobody in state Stable): configure it, or stop it" in told
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
