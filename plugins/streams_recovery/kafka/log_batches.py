@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -66,38 +66,47 @@ def walk(data: bytes, position: int, end: int) -> Walked:
 
 def whole_logs(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, int]]) -> frozenset[TopicPartition]:
     """The partitions of which each offset ``[start, end)`` is in the log as it was written. All of them must be below the high watermark. Raises
-    ``TransientError`` where that cannot be told within the clients' timeout, ``NotFound`` for a partition that does not exist.
+    ``TransientError`` where nothing comes for the clients' timeout, ``NotFound`` for a partition that does not exist.
     """
-    positions = {tp: start for tp, (start, end) in ranges.items() if start < end}
-    ends = {tp: ranges[tp][1] for tp in positions}
     whole = set(ranges)
-    deadline = Deadline(clients.timeout)
-    while positions:
-        for tp, walked in _fetched(clients, positions, ends).items():
-            positions[tp] = walked.position
-            if not walked.whole:
-                whole.discard(tp)
-            if not walked.whole or walked.position >= ends[tp]:
-                del positions[tp]
-        if positions and not deadline.pause(0.0):
-            raise TransientError(
-                f"the broker did not give the batches of {', '.join(map(str, sorted(positions)[:5]))} within {clients.timeout:.0f} s",
-                next_step="run again",
-                partitions=sorted(map(str, positions)),
-            )
+
+    def go_on(tp: TopicPartition, position: int, data: bytes) -> int:
+        walked = walk(data, position, ranges[tp][1])
+        if walked.whole:
+            return walked.position
+        whole.discard(tp)
+        return ranges[tp][1]
+
+    _go_through(clients, ranges, go_on)
     return frozenset(whole)
 
 
 def names_with_nul(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, list[int]]:
     """The offsets in ``[start, end)`` of records with a header whose name has a NUL byte. Raises as ``whole_logs``."""
-    positions = {tp: start for tp, (start, end) in ranges.items() if start < end}
     found: dict[TopicPartition, list[int]] = {tp: [] for tp in ranges}
+
+    def go_on(tp: TopicPartition, position: int, data: bytes) -> int:
+        for next_offset, bad in nul_names(data):
+            found[tp] += [offset for offset in bad if ranges[tp][0] <= offset < ranges[tp][1]]
+            position = max(position, next_offset)
+        return position
+
+    _go_through(clients, ranges, go_on)
+    return found
+
+
+def _go_through(
+    clients: Clients, ranges: Mapping[TopicPartition, tuple[int, int]], go_on: Callable[[TopicPartition, int, bytes], int]
+) -> None:
+    """Fetch each range. ``go_on`` is given a partition, a position and the batches from there on, and returns the position behind what it has taken of them. As
+    long as one of them moves there is no limit: a quota may let a range through that slowly.
+    """
+    positions = {tp: start for tp, (start, end) in ranges.items() if start < end}
     deadline = Deadline(clients.timeout)
     while positions:
         for tp, data in fetch_batches(clients, positions).items():
-            for next_offset, bad in nul_names(data):
-                found[tp] += [offset for offset in bad if ranges[tp][0] <= offset < ranges[tp][1]]
-                positions[tp] = max(positions[tp], next_offset)
+            before, positions[tp] = positions[tp], go_on(tp, positions[tp], data)
+            if positions[tp] > before:
                 deadline = Deadline(clients.timeout)
             if positions[tp] >= ranges[tp][1]:
                 del positions[tp]
@@ -107,7 +116,6 @@ def names_with_nul(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, 
                 next_step="run again",
                 partitions=sorted(map(str, positions)),
             )
-    return found
 
 
 def nul_names(data: bytes) -> Iterator[tuple[int, list[int]]]:
@@ -192,10 +200,6 @@ def _snappy_block(data: bytes) -> bytes:
         shift, at = shift + 7, at + 1
         if not data[at - 1] & 0x80:
             return bytes(pa.Codec("snappy").decompress(data, size))
-
-
-def _fetched(clients: Clients, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Walked]:
-    return {tp: walk(data, positions[tp], ends[tp]) for tp, data in fetch_batches(clients, positions).items()}
 
 
 def fetch_batches(clients: Clients, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, bytes]:
