@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Partition
+from typer.testing import CliRunner
 
 from embedded.broker import BrokerExtras, start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
+from streams_recovery.cli.app import app
 from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
 from streams_recovery.core.named_transactions.way import CaptureWay, Condition, Missing, SavepointWay
+from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.operations import preflight
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint_way import missing_for_names, savepoint_way
+from streams_recovery.operations.status.look import observe
+from streams_recovery.operations.status.notices import advice
 from tests.support.applications.named_counts import NamedCounts, named_counts
 from tests.support.applications.named_recovery import named_recovery
+from tests.support.applications.small import with_policy
 from tests.support.kafka.access_rules import Rules
 from tests.support.kafka.secured_broker import ADMIN, Secured
 from tests.support.programs.kafka_tools import follow
@@ -60,7 +68,20 @@ def commit_as_before(bootstrap: str, counts: NamedCounts, offset: int) -> None:
     consumer.close()
 
 
+def told(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> list[PreflightFinding]:
+    return [one for one in preflight.before_backup(recovery, mode) if one.kind == "savepoint-way"]
+
+
+def said_in_preflight(extra: Mapping[str, object], directory: Path) -> str:
+    kafka = json.dumps({"conn_type": "kafka", "extra": dict(extra)})
+    shown = CliRunner().invoke(
+        app, ["preflight", "named", "--configs", str(directory)], env={"AIRFLOW_CONN_KAFKA_DEFAULT": kafka, "COLUMNS": "400"}
+    )
+    return next(line for line in shown.stdout.splitlines() if line.startswith("way: "))
+
+
 @pytest.mark.remedy("transaction-client")
+@pytest.mark.remedy("savepoint-live")
 def test_transactions_of_a_client_from_4_on_have_names_and_of_an_older_one_not(bootstrap: str, tmp_path: Path) -> None:
     extra = {"bootstrap.servers": bootstrap}
     with named_counts(bootstrap, tmp_path, "classic") as counts, named_recovery(extra, counts.id, tmp_path) as recovery:
@@ -68,10 +89,20 @@ def test_transactions_of_a_client_from_4_on_have_names_and_of_an_older_one_not(b
         old = missing(recovery)
         assert (old.condition, "Kafka Streams 4.0 or newer" in str(old.remedy)) == (Condition.CLIENTS, True)
         assert [one.way for one in ways(recovery)] == [CaptureWay.LIVE, CaptureWay.PAUSE, CaptureWay.STOP]
+        (warned,) = told(recovery)
+        assert "has kept its epoch" in warned.text
+        assert told(recovery, QuiesceMode.STOP) == [], "what could be better is advice"
         with counts.reader() as reader, counts.feeding(100):
             counts.start()
             counts.await_work(reader)
             found = ways(recovery)
+            assert told(recovery) == []
+            assert said_in_preflight(extra, tmp_path) == f"way: {found[0].text}"
+            assert observe(recovery, None).savepoint_way == found[0].text
+            # As the application was held before somebody followed the advice.
+            (advised,) = [one for one in advice(with_policy(recovery, mode=QuiesceMode.STOP)) if one.kind == "savepoint-way"]
+            assert "set backup.consistency.mode: live" in advised.text.lower()
+            assert [one for one in advice(recovery) if one.kind == "savepoint-way"] == []
         assert [one.way for one in found] == [CaptureWay.NAMES, CaptureWay.PAUSE, CaptureWay.STOP], "who had no names is gone"
         assert ["nothing would be held" in one.text for one in found] == [False, True, True]
         commit_as_before(bootstrap, counts, 1)

@@ -33,6 +33,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, StoreUnsuitable
 from streams_recovery.core.escaping import Markdown, joined, md
+from streams_recovery.core.named_transactions.way import SavepointWay
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import Compatibility, CompatibilityVerdict
@@ -47,6 +48,7 @@ from streams_recovery.operations import state as tables
 from streams_recovery.operations.compatibility import compatibility, described_by_program, described_in_file
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import dry_run
+from streams_recovery.operations.savepoint_way import savepoint_way
 from streams_recovery.operations.state.peek import peek as look
 from streams_recovery.operations.status.notices import advice
 
@@ -125,18 +127,22 @@ def preflight(
     as_json: AsJson = False,
 ) -> None:
     """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run, 2 when the store does."""
+    way: SavepointWay | None = None
     with recovery_of(name, configs, site) as recovery:
         if site is not None and site != recovery.sites.current():
             found = dry_run.before_failover(recovery, _savepoint(recovery, savepoint))
         elif purpose == "backup":
             found = savepoint_steps.before_savepoint(recovery, mode)
+            way = savepoint_way(recovery, mode)
         else:
             found = dry_run.before_restore(recovery, _savepoint(recovery, savepoint))
         found = (*found, *looking.of_repository(recovery))
     stopping = blocking(found)
     if as_json:
-        print_json({"ready": not stopping, "findings": [one.shown for one in found]})
+        print_json({"ready": not stopping, **({} if way is None else {"way": way.shown}), "findings": [one.shown for one in found]})
     else:
+        if way is not None:
+            line(f"way: {way.text}")
         _tell(found)
     if stopping:
         unsuitable = any(one.kind == looking.STORE for one in stopping)

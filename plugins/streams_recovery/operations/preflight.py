@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
-from streams_recovery.core.checks.facts import TopicFacts
+from streams_recovery.core.checks.facts import Facts, TopicFacts
 from streams_recovery.core.checks.runs import HOLD, MEMBERS, STRANGERS, WRITER, MemberFacts, PauseFacts, WriterFacts
 from streams_recovery.core.checks.savepoints import AHEAD, HANGING, SEALS, UNATTRIBUTED, AttributionGaps, FutureRecords, HangingFacts
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, StoreUnsuitable
@@ -54,6 +54,7 @@ from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, other_groups
 from streams_recovery.operations.ownership import refuse_stop
 from streams_recovery.operations.room import room_here, space_of_brokers
+from streams_recovery.operations.savepoint_way import savepoint_way
 from streams_recovery.operations.topic_facts import facts_of, topic_facts
 
 # The kind of what is found about the store.
@@ -79,7 +80,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *recovery.application.preflight(stops=stops),
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery, blocking=shared and probe in known)], rights),
-        *as_findings(before_run(Occasion.SAVEPOINT, facts_of(recovery, recovery.cluster.facts(), facts.values()))),
+        *as_findings(before_run(Occasion.SAVEPOINT, _asked_of(recovery, facts.values(), mode))),
         *_strangers(recovery, rights, Occasion.SAVEPOINT, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
         *_hanging(recovery, facts.values(), Occasion.SAVEPOINT),
         *_guarantee(recovery, facts.values(), mode),
@@ -94,6 +95,15 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
             else ()
         ),
     )
+
+
+def _asked_of(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: QuiesceMode | None) -> Facts:
+    """What checks before a savepoint are asked of. A way that cannot be told now has no finding: the steps ask again."""
+    facts = facts_of(recovery, recovery.cluster.facts(), topics)
+    try:
+        return replace(facts, way=savepoint_way(recovery, mode))
+    except RecoveryError:
+        return facts
 
 
 def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:

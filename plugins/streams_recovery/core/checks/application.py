@@ -12,7 +12,9 @@ from typing import Final
 from streams_recovery.core.checks.check import CatalogueCheck, CheckPlace, Found, Occasion, Severity
 from streams_recovery.core.checks.facts import AUTO_CREATE, DAY_SECONDS, AdviceFacts, Facts, as_number, span
 from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.core.named_transactions.way import CaptureWay
 from streams_recovery.core.remedies.groups import add_standby, shorten_session
+from streams_recovery.core.remedies.savepoints import hold_nothing
 from streams_recovery.core.remedies.topics import stop_auto_create
 from streams_recovery.core.words import first_names
 
@@ -45,6 +47,26 @@ def _auto_topic_creation(facts: Facts, _place: CheckPlace) -> Iterator[Found]:
             "a topic, makes one with the wrong partitions and settings",
             remedy=stop_auto_create(),
         )
+
+
+def _savepoint_way(facts: Facts, _place: CheckPlace) -> Iterator[Found]:
+    """Savepoints that hold the application, or that need luck, and why they are not taken by the names of its transactions."""
+    if facts.way is None or facts.way.way in (CaptureWay.NAMES, CaptureWay.DOWN):
+        return
+    missing, held = (
+        facts.way.missing,
+        f"The application is {'stopped' if facts.way.way is CaptureWay.STOP else 'paused'} for each savepoint",
+    )
+    if missing is None:
+        yield Found(severity=Severity.INFO, text=f"{held}, and need not be: its transactions have names", remedy=hold_nothing())
+    elif missing.remedy is not None and facts.way.way is CaptureWay.LIVE:
+        yield Found(
+            severity=Severity.WARNING,
+            text=f"in mode live a savepoint is exact only if all logs stand still while they are read, because {missing.text}",
+            remedy=missing.remedy,
+        )
+    elif missing.remedy is not None:
+        yield Found(severity=Severity.INFO, text=f"{held}. Mode live would hold nothing, but {missing.text}", remedy=missing.remedy)
 
 
 def _log_cleaner(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
@@ -250,6 +272,12 @@ SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
             *(CheckPlace(asked=asked, kind=AUTO_CREATE) for asked in (Occasion.SAVEPOINT, Occasion.RESTORE)),
             CheckPlace(asked=Occasion.ADVICE, kind="auto-topic-creation"),
         ),
+    ),
+    CatalogueCheck(
+        "Are savepoints taken by the names of transactions?",
+        _savepoint_way,
+        tuple(CheckPlace(asked=asked, kind="savepoint-way") for asked in (Occasion.SAVEPOINT, Occasion.ADVICE)),
+        severities=(Severity.WARNING, Severity.INFO),
     ),
 )
 """Asked in several places."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core import words
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.named_transactions.way import SavepointWay
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.topics import TopicAtHand
 from streams_recovery.core.repository.manifest import TopicImage
@@ -95,11 +96,14 @@ class TopicSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts(TopicSet):
-    """Also the brokers that they are on. ``survives``: savepoints are to survive the loss of the cluster."""
+    """Also the brokers that they are on. ``survives``: savepoints are to survive the loss of the cluster. ``way`` is how a savepoint would be taken now, None
+    where that was not asked, or is not known.
+    """
 
     tools: KafkaTools
     brokers: BrokerFacts
     survives: bool
+    way: SavepointWay | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

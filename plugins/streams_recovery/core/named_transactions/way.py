@@ -123,6 +123,11 @@ class SavepointWay:
         return f"{_WAYS[self.way]}{self._why_not}"
 
     @property
+    def shown(self) -> dict[str, str | None]:
+        """The way for scripts."""
+        return {"way": self.way.value, "missing": None if self.missing is None else self.missing.condition.value, "text": self.text}
+
+    @property
     def _why_not(self) -> str:
         if self.way in (CaptureWay.NAMES, CaptureWay.DOWN):
             return ""

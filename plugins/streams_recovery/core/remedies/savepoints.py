@@ -11,6 +11,10 @@ CHOOSE_HOLD: Final = RemedyKind(
     id="savepoint-hold",
     condition="The configuration does not say how the application is held, and it cannot be paused, so it is stopped for each savepoint.",
 )
+HOLD_NOTHING: Final = RemedyKind(
+    id="savepoint-live",
+    condition="The application is held for savepoints, and a look at the cluster has found all that a savepoint by the names of transactions needs.",
+)
 ATTRIBUTE: Final = RemedyKind(
     id="savepoint-attribution", condition="A topic is called like an internal topic of the application, and nothing else says whose it is."
 )
@@ -53,6 +57,11 @@ def choose_hold() -> Remedy:
         kind=CHOOSE_HOLD,
         text="set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
     )
+
+
+def hold_nothing() -> Remedy:
+    """An application that is held, and need not be."""
+    return Remedy(kind=HOLD_NOTHING, text="set backup.consistency.mode: live. A savepoint is then exact and holds nothing")
 
 
 def attribute(application_id: str) -> Remedy:
@@ -130,6 +139,7 @@ def examples() -> tuple[Remedy, ...]:
     """For the page of remedies, each made as people get theirs."""
     return (
         choose_hold(),
+        hold_nothing(),
         attribute("orders"),
         survive_cluster_loss(),
         correct_pattern(),

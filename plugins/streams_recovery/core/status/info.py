@@ -185,6 +185,7 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
     yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now, info.unsaved_outputs)
     if info.newest_exact != info.newest:
         yield "newest exact", "there is none" if info.newest_exact is None else _savepoint(info.newest_exact, now, info.unsaved_outputs)
+    yield "a savepoint now", info.savepoint_way or "not looked at yet"
     yield "recovery point", _recovery_point(info, now)
     if info.archive is not None:
         yield "archive", _archive(info.archive, now)

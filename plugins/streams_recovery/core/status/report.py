@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from streams_recovery.core import codec
 from streams_recovery.core.archive.log import Archive, Extended
 from streams_recovery.core.archive.tick import is_at_work
 from streams_recovery.core.checks.check import CheckPlace, Found, Occasion, Severity
@@ -273,7 +274,7 @@ class RepositoryOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance(RepositoryOutline):
-    """What is told of an application at a glance."""
+    """What is told of an application at a glance. ``savepoint_way`` says how a savepoint would be taken, as a sentence; None if nobody has looked."""
 
     name: str
     application_id: str
@@ -281,6 +282,7 @@ class Glance(RepositoryOutline):
     findings: tuple[StatusFinding, ...]
     repository_bytes: int | None
     sites: SitesStatus = SitesStatus()
+    savepoint_way: str | None = field(default=None, metadata=codec.LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,7 @@ from streams_recovery.core.status.report import (
 )
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.savepoint_way import savepoint_way
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.cluster import DisksSeen, cluster_facts, disks_seen
 from streams_recovery.operations.status.estimate import estimate_by_earlier, estimate_of
@@ -103,6 +104,7 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Map
         disks=disks.facts.disks,
         estimate=_estimate(recovery, before, newest, cluster),
         advice=_advice(recovery, before, now, cluster),
+        savepoint_way=_way(recovery, before, cluster),
     )
     if inside is not None:
         report = _with_repository(report, inside)
@@ -252,6 +254,17 @@ def _advice(recovery: RecoveryContext, before: StatusReport, now: int, cluster: 
     except RecoveryError as error:
         LOGGER.warning("the settings of %s could not be looked at: %s", recovery.application_id, error.reason)
         return before.advice
+
+
+def _way(recovery: RecoveryContext, before: StatusReport, cluster: ClusterFacts | None) -> str | None:
+    """The way of a savepoint, as it was known before where it cannot be told now."""
+    if cluster is None:
+        return before.savepoint_way
+    try:
+        return savepoint_way(recovery).text
+    except RecoveryError as error:
+        LOGGER.warning("how a savepoint of %s would be taken is not known: %s", recovery.application_id, error.reason)
+        return before.savepoint_way
 
 
 def _next(recovery: RecoveryContext, now: int) -> int | None:

@@ -21,6 +21,7 @@ from streams_recovery.core.status.facts import advise
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import topics_as_they_are
+from streams_recovery.operations.savepoint_way import savepoint_way
 from streams_recovery.storage.append_log import AppendLog
 
 LOGGER = logger("streams_recovery.operations.status.notices")
@@ -144,6 +145,7 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
         state_directories=tuple(instance.state_directory for instance in instances),
         streams=own.streams_config,
         deletes_read=config.dialect.deletes_read,
+        way=savepoint_way(recovery),
     )
 
 

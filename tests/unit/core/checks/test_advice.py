@@ -14,6 +14,7 @@ from streams_recovery.core.checks.catalogue import CHECKS
 from streams_recovery.core.checks.check import Occasion, Severity
 from streams_recovery.core.checks.facts import AdviceFacts, TopicFacts
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.named_transactions.way import CaptureWay, NamesFacts, SavepointWay, missing_guarantee, missing_in
 from streams_recovery.core.names import store_kind
 from streams_recovery.core.remedies.topics import widened
 from streams_recovery.core.status.facts import advise
@@ -26,6 +27,9 @@ ADVICE = {
     (place.kind, severity) for check in CHECKS for place in check.places if place.asked is Occasion.ADVICE for severity in check.severities
 }
 OUTPUT = replace(CHANGELOG, name="totals", role=TopicRole.OUTPUT, archived=False)
+
+HELD = SavepointWay(way=CaptureWay.PAUSE, missing=None)
+NO_NAMES = missing_in(NamesFacts(tools=GOOD.tools, principal="User:me", version=1))
 
 CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
     ("input-retention", CRITICAL, "orders", with_topic(INPUT, retention_ms="3000000")),
@@ -61,6 +65,9 @@ CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
         streams=dict(GOOD.streams) | {"restore.consumer.max.poll.records": "100"}
     )),
     ("rocksdb", INFO, "", replace(with_topic(CHANGELOG, offsets=(9_000_000, 9_000_000), segment_bytes="1048576"), standbys=1)),
+    ("savepoint-way", INFO, "", with_facts(way=HELD)),
+    ("savepoint-way", INFO, "", with_facts(way=replace(HELD, missing=NO_NAMES))),
+    ("savepoint-way", WARNING, "", with_facts(way=SavepointWay(way=CaptureWay.LIVE, missing=NO_NAMES))),
     ("settings-not-known", INFO, "", with_facts(streams={})),
     ("settings-not-readable", INFO, "", with_facts(unreadable=("secret",))),
     ("settings-not-readable", INFO, "", with_facts(brokers=replace(GOOD.brokers, settings={}))),
@@ -69,6 +76,12 @@ CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
 
 def test_there_is_no_advice_where_all_is_well() -> None:
     assert advise(GOOD) == ()
+
+
+@pytest.mark.parametrize("way", [*CaptureWay])
+def test_there_is_none_about_the_way_of_savepoints_where_nothing_can_be_done(way: CaptureWay) -> None:
+    at_least_once = missing_guarantee(Guarantee.AT_LEAST_ONCE)
+    assert advise(with_facts(way=SavepointWay(way=way, missing=at_least_once))) == ()
 
 
 @pytest.mark.parametrize(("kind", "severity", "subject", "facts"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])

@@ -91,6 +91,7 @@ def report() -> StatusReport:
         "taken_at": NOW - 60_000,
         "monitored_at": NOW - 600_000,
         "health": Health.ATTENTION,
+        "savepoint_way": "The application is paused for it",
         "parts": {"cluster": Part(looked_at=None, problem="no broker answers"), "repository": Part(looked_at=NOW, problem=None)},
         "objectives": Objectives(newest_age_seconds=1_800.0, recovery_seconds=None),
         "findings": (late,),
@@ -142,6 +143,7 @@ def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> Non
     text = "\n".join(info_lines(found, NOW))
     assert "status: not looked at yet" in text
     assert "streams_monitor has not looked yet" in text
+    assert "a savepoint now: not looked at yet" in "\n".join(info_lines(replace(found, savepoint_way=None), NOW))
 
 
 def test_every_fact_has_a_line() -> None:
@@ -155,6 +157,7 @@ def test_every_fact_has_a_line() -> None:
         "1 h ago, exact, full, 1,000 records in 3 files; survives the loss of the cluster: inputs and state: no",
         "objective: MISSED: the newest exact savepoint is 1 h old, and 30 min is the limit",
         "a restore takes about: 1 min 1 s",
+        "a savepoint now: The application is paused for it",
         f"seals: {NOT_SEALED} Next: make keys with `streams-recovery seal-key FILE`",
         "cluster was not looked at: no broker answers",
         "warning: late: It is late.",
