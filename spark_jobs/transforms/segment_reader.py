@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
+from streams_recovery.core.jobs.spec import CutBy, OffsetSpan, RowCut, RowSlice
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.files import workspace
 from streams_recovery.segments.queries import fetch
@@ -51,6 +52,8 @@ def taken(batch: pa.RecordBatch, cut: RowCut) -> pa.RecordBatch:
     """The rows of a batch that belong to the moment, and to the slice where there is one; or the others, when the cut takes the rest."""
     if cut.slice is not None:
         batch = _sliced(batch, cut.slice)
+    if cut.left_out:
+        batch = batch.filter(_outside(batch, cut.left_out))
     if cut.rest:
         return batch.filter(pc.invert(_belongs(batch, cut)))
     return batch.filter(_belongs(batch, cut))
@@ -61,6 +64,13 @@ def _belongs(batch: pa.RecordBatch, cut: RowCut) -> pa.Array:
         return pc.or_(pc.less_equal(batch.column("timestamp"), cut.moment), pc.less(batch.column("offset"), cut.written))
     # Without a later record nothing is left over, and nobody asks.
     return pc.less(batch.column("offset"), _NO_END if cut.first_later is None else cut.first_later)
+
+
+def _outside(batch: pa.RecordBatch, spans: Sequence[OffsetSpan]) -> pa.Array:
+    """Whether each row is in none of the ``spans``, which are in the order of offsets: the last one that begins at or before it has to end before it."""
+    offsets = batch.column("offset").to_numpy()
+    at = np.searchsorted(np.array([one.first for one in spans]), offsets, side="right") - 1
+    return pa.array((at < 0) | (offsets > np.array([one.last for one in spans])[at]))
 
 
 def _sliced(batch: pa.RecordBatch, part: RowSlice) -> pa.RecordBatch:

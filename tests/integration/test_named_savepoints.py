@@ -22,25 +22,14 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.savepoint import capture, finish, quiesce
 from streams_recovery.operations.savepoint.by_names import take_by_names
-from tests.support.applications.named_counts import NamedCounts, Truth, named_counts, saved_logs
-from tests.support.applications.named_recovery import named_recovery
+from tests.support.applications.named_counts import NamedCounts, Truth, named_counts, newest, saved_logs
+from tests.support.applications.named_recovery import ONE_INSTANCE, PATIENT, named_recovery, saved
 from tests.support.applications.pair import Here
-from tests.support.applications.savepoint_steps import begun, take
+from tests.support.applications.savepoint_steps import begun
 from tests.support.applications.small import asked
-from tests.support.project import PROJECT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
-ONE_INSTANCE = str(PROJECT / "tests" / "support" / "programs" / "one_instance.py")
 AHEAD = {"mode": "live", "timeout_seconds": 60, "attempts": 2, "require": "ahead_allowed"}
-PATIENT = {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeout_seconds": 60}}
-
-
-def saved(recovery: RecoveryContext) -> Manifest:
-    """A savepoint of the application as it works, which is as good as one can be."""
-    found = recovery.savepoints.read(take(None, mode=QuiesceMode.LIVE, recovery=recovery).savepoint_id)  # type: ignore[arg-type]
-    assert found.proof.names is not None, "it was not taken by names"
-    assert (found.consistency, found.format_version, found.proof.held_seconds) == (Consistency.EXACT, 9, 0.0)
-    return found
 
 
 def some_savepoints(counts: NamedCounts, number: int, rate: int, meanwhile: Callable[[int], object]) -> tuple[list[Manifest], list[str]]:
@@ -59,10 +48,22 @@ def some_savepoints(counts: NamedCounts, number: int, rate: int, meanwhile: Call
                 found.append(saved(recovery))
                 meanwhile(at)
             proven = maintenance.prove_cut(recovery, found[-1].savepoint_id)
-        assert {*proven.proven} <= {*counts.changelogs, *counts.between}
+        assert {*proven.proven} <= {*counts.changelogs, *counts.between, *counts.outputs}
         assert proven.gone == ()
         truth = Truth.of(counts, reader)
-        return found, [wrong for one in found for wrong in truth.wrong_state(one.committed(), saved_logs(recovery, one))]
+        wrong = [wrong for one in found for wrong in truth.wrong_state(one.committed(), saved_logs(recovery, one))]
+        return found, [*wrong, *(one.savepoint_id for one in found if not outputs_end_where_the_state_ends(counts, truth, recovery, one))]
+
+
+def outputs_end_where_the_state_ends(counts: NamedCounts, truth: Truth, recovery: RecoveryContext, found: Manifest) -> bool:
+    """Whether the last result of each word, of the records that are of the state, is its count there."""
+    assert found.proof.names is not None
+    shown = {}
+    for tp in counts.outputs:
+        log = found.proof.names.logs[tp]
+        out = {offset for one in log.excluded for offset in range(one.first, one.last + 1)}
+        shown[tp] = [record for record in truth.logs[tp] if record[0] < log.end and record[0] not in out]
+    return newest(shown, counts.outputs) == newest(saved_logs(recovery, found), counts.counted)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ from streams_recovery.core.remedies.restores import more_brokers_there
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import contradictions
 from streams_recovery.core.restore.failover import fewer_replicas
+from streams_recovery.core.restore.outputs_behind import outputs_behind
 from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.savepoint.topology import Attribution, Declared
@@ -158,7 +159,7 @@ def before_restore(
     return (
         *lacking,
         *_of_made(recovery, manifest, made, rights, facts.values(), replacing=replacing),
-        *_written_again(recovery, images, described),
+        *_written_again(recovery, manifest, images, described),
     )
 
 
@@ -287,7 +288,7 @@ def _guarantee(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: Qu
 
 
 def _written_again(
-    recovery: RecoveryContext, images: Mapping[str, TopicImage], described: Mapping[str, TopicDescription]
+    recovery: RecoveryContext, manifest: Manifest, images: Mapping[str, TopicImage], described: Mapping[str, TopicDescription]
 ) -> tuple[PreflightFinding, ...]:
     outputs = {
         name: image
@@ -295,7 +296,7 @@ def _written_again(
         if image.role is TopicRole.OUTPUT and name in described and described[name].topic_id == image.topic_id
     }
     partitions = [TopicPartition(name, number) for name in outputs for number in range(described[name].partitions)]
-    return judge.written_again(outputs, recovery.cluster.high_watermarks(partitions))
+    return judge.written_again(outputs_behind(manifest, outputs, recovery.cluster.high_watermarks(partitions)))
 
 
 def _images(recovery: RecoveryContext, manifest: Manifest) -> dict[str, TopicImage]:

@@ -48,6 +48,8 @@ class NamedCounts:
     processes: Processes
     directory: Path
     protocol: str
+    # Whether each task writes to each partition of the output.
+    spread: bool = False
     id: str = field(default_factory=lambda: f"named{uuid.uuid4().hex[:8]}")
     instances: list[str] = field(default_factory=list)
     fed: int = 0
@@ -77,7 +79,16 @@ class NamedCounts:
 
     def command(self, state: Path) -> list[str]:
         """What runs an instance with its state in this directory."""
-        return [*command_of(PROGRAM), self.bootstrap, self.id, f"{self.id}.in", f"{self.id}.out", str(state), self.protocol]
+        return [
+            *command_of(PROGRAM),
+            self.bootstrap,
+            self.id,
+            f"{self.id}.in",
+            f"{self.id}.out",
+            str(state),
+            self.protocol,
+            *(["spread"] if self.spread else []),
+        ]
 
     def start(self) -> None:
         """One more instance."""
@@ -213,8 +224,8 @@ class Truth:
         """What is not as an application has it that has read its committed offsets, and nothing else."""
         logs = {tp: self._kept(cut, tp) for tp in cut.logs}
         found = self.wrong_state(cut.committed, logs)
-        shown = _newest(logs, self.counts.outputs)
-        return found if shown == _newest(logs, self.counts.counted) else [*found, "the outputs do not end where the state ends"]
+        shown = newest(logs, self.counts.outputs)
+        return found if shown == newest(logs, self.counts.counted) else [*found, "the outputs do not end where the state ends"]
 
     def wrong_state(self, committed: Mapping[TopicPartition, CommittedOffset], logs: Mapping[TopicPartition, Log]) -> list[str]:
         """The same of what ``logs`` have of its changelogs and repartition topics."""
@@ -223,13 +234,13 @@ class Truth:
         for tp in self.counts.inputs:
             read = committed[tp].offset
             stores = [one for one in self.counts.changelogs[: 2 * PARTITIONS] if one.partition == tp.partition]
-            lines = sum(_newest(logs, [log]).get(b"lines", 0) for log in stores)
+            lines = sum(newest(logs, [log]).get(b"lines", 0) for log in stores)
             if lines != read:
                 found.append(f"of {read} lines of {tp} {lines} are counted")
             for offset, _, value in self.logs[tp]:
                 words.update(value.split(b" ") if offset < read else ())
         unread = Counter(key for tp in self.counts.between for offset, key, _ in logs[tp] if offset >= committed[tp].offset)
-        counted = Counter(_newest(logs, self.counts.counted))
+        counted = Counter(newest(logs, self.counts.counted))
         if counted + unread != words:
             found.append(f"words differ: {(words - counted - unread).total()} too few, {(counted + unread - words).total()} too many")
         return found
@@ -251,7 +262,7 @@ def saved_logs(recovery: RecoveryContext, manifest: Manifest) -> dict[TopicParti
     return found
 
 
-def _newest(logs: Mapping[TopicPartition, Log], partitions: list[TopicPartition]) -> dict[bytes, int]:
+def newest(logs: Mapping[TopicPartition, Log], partitions: list[TopicPartition]) -> dict[bytes, int]:
     return {key: _number(value) for tp in partitions for _, key, value in logs[tp]}
 
 

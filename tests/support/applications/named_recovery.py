@@ -10,8 +10,15 @@ from typing import Any
 
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_all, load_named
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations.context import RecoveryContext, open_context
+from tests.support.applications.savepoint_steps import take
 from tests.support.applications.small import RUNNING, STOPPED, says
+from tests.support.project import PROJECT
+
+ONE_INSTANCE = str(PROJECT / "tests" / "support" / "programs" / "one_instance.py")
+PATIENT = {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeout_seconds": 60}}
 
 
 @contextmanager
@@ -39,3 +46,11 @@ def named_recovery(
         load_named("named", directory, {}), EnvironmentConnections(kafka), applications=lambda: load_all(directory, {}).applications
     ) as recovery:
         yield recovery
+
+
+def saved(recovery: RecoveryContext) -> Manifest:
+    """A savepoint of the application as it works, which is as good as one can be."""
+    found = recovery.savepoints.read(take(None, mode=QuiesceMode.LIVE, recovery=recovery).savepoint_id)  # type: ignore[arg-type]
+    assert found.proof.names is not None, "it was not taken by names"
+    assert (found.consistency, found.format_version, found.proof.held_seconds) == (Consistency.EXACT, 9, 0.0)
+    return found

@@ -6,9 +6,9 @@ Rows never appear here. The driver sees one specification row and one result row
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from streams_recovery.core import errors
+from streams_recovery.core import codec, errors
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CopiedRange
@@ -109,13 +109,21 @@ class RowSlice(IntervalRows):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetSpan:
+    """Offsets ``first`` to ``last`` of a log."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowCut:
     """Selects rows of files. ``first_later`` is the offset of the first record later than the moment, None if the archive has none. ``rows`` is the
     number of selected rows. By timestamp ``late`` of them come after ``first_later``, by position none. A ``slice`` selects fewer. With ``rest`` the
     selection is inverted: the rows that do not belong to the moment.
 
     All rows below the offset ``written`` were written by the moment, so none of them is later; ``ahead`` of them have a later timestamp. By position,
-    ``behind`` rows that are no later come after ``first_later`` and are left out.
+    ``behind`` rows that are no later come after ``first_later`` and are left out. So are, whatever else is selected, rows at offsets that are ``left_out``.
     """
 
     by: CutBy
@@ -128,6 +136,7 @@ class RowCut:
     written: int = 0
     ahead: int = 0
     behind: int = 0
+    left_out: tuple[OffsetSpan, ...] | None = field(default=None, metadata=codec.LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ outputs, inputs and disk space. All of it is reported at once. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.checks.catalogue import before_run
@@ -34,6 +34,7 @@ from streams_recovery.core.remedies.savepoints import (
     own_guarantee,
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.restore.outputs_behind import OutputBehind
 from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
 from streams_recovery.core.savepoint.cut import works_at_least_once
 from streams_recovery.core.savepoint.topology import Declared
@@ -104,18 +105,12 @@ def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFindin
     return (warning("unread-input", what, guard_unread_input(dialect.loses_unread)),)
 
 
-def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
-    """Outputs, by name, that have grown since the cut: the input behind these records will be processed again. ``ends`` are the present ends."""
-    since = {
-        tp: (image.end, ends[tp])
-        for name, topic in outputs.items()
-        for image in topic.partitions
-        if ends.get(tp := TopicPartition(name, image.partition), 0) > image.end
-    }
-    if not since:
+def written_again(behind: Sequence[OutputBehind]) -> tuple[PreflightFinding, ...]:
+    """Outputs with records ``behind`` the state of a savepoint: their input will be processed again."""
+    if not behind:
         return ()
-    spans = first_names([f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in since.items()])
-    records = sum(end - start for start, end in since.values())
+    spans = first_names([f"{one.tp} offsets {one.spans[0].first} to {one.spans[-1].last}" for one in behind])
+    records = sum(one.offsets for one in behind)
     what = f"outputs were written to since the savepoint ({spans}; {records} offsets in all), and their input is processed again"
     return (warning("outputs", what, tell_readers()),)
 

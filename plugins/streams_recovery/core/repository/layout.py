@@ -116,6 +116,10 @@ class Layout:
         """The report of one restore for people."""
         return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.md"
 
+    def outputs_behind(self, restore_id: str) -> str:
+        """The records of outputs behind the state that one restore has brought back."""
+        return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/outputs-behind.json"
+
     @property
     def quarantines(self) -> str:
         return f"{self.application_id}/quarantines/"

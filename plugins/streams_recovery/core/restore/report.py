@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from streams_recovery.core import codec
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.names import store_name
 from streams_recovery.core.restore.estimate import Sizes
+from streams_recovery.core.restore.outputs_behind import ResultsBehind
 from streams_recovery.core.restore.parts import IN_EVIDENCE, RestorePart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.planned import RestoreFacts
@@ -101,6 +103,8 @@ class RestoreReport(RestoreFacts):
     query_checks: tuple[QueryCheck, ...]
     # What came of watching a new version.
     watched: Watched | None
+    # Records of outputs that the state has not caused, None if none were found: the application writes their results again.
+    outputs_behind: tuple[ResultsBehind, ...] | None = field(default=None, metadata=codec.LEFT_OUT)
 
     @property
     def verdict(self) -> Verdict:
@@ -179,6 +183,7 @@ def report_page(report: RestoreReport, sha256: str) -> Markdown:
             _EMPTY,
             _DIGESTS,
             _EMPTY,
+            *_behind(report),
             *_asked(report),
             md("## How to check this page"),
             _EMPTY,
@@ -193,6 +198,36 @@ def report_page(report: RestoreReport, sha256: str) -> Markdown:
             _EMPTY,
         ]
     )
+
+
+def _behind(report: RestoreReport) -> list[Markdown]:
+    """Results that come twice, for readers that can skip the first ones."""
+    if not report.outputs_behind:
+        return []
+    return [
+        md("## Results behind the state"),
+        _EMPTY,
+        md(
+            "These records of outputs were there before the restore, and the restored state has not caused them. Their input is processed again, so their "
+            "results come again behind them. A reader that skips them sees each result once. {} in the same directory has every span of offsets.",
+            code("outputs-behind.json"),
+        ),
+        _EMPTY,
+        md("| output | offsets | first | last | |"),
+        md("|---|---:|---:|---:|---|"),
+        *(
+            md(
+                "| {} | {:,} | {} | {} | {} |",
+                one.tp,
+                one.offsets,
+                one.first,
+                one.last,
+                "all of them" if one.exact else "there may be more",
+            )
+            for one in report.outputs_behind
+        ),
+        _EMPTY,
+    ]
 
 
 def _asked(report: RestoreReport) -> list[Markdown]:

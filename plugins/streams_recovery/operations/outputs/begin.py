@@ -116,7 +116,7 @@ def _pair(recovery: RecoveryContext, sides: Sides, output: str, tolerance: Toler
         ),
         here=here,
         there=there,
-        by_partition=len(here) == len(there),
+        by_partition=len({one.tp for one in here}) == len({one.tp for one in there}),
         since=None if sides.interval is None else sides.interval.start,
         until=None if sides.interval is None else sides.interval.end,
         supersedes=sides.interval is not None and bool(compacted),

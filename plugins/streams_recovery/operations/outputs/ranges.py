@@ -1,7 +1,8 @@
 """The records of two topics that come from the same input.
 
 For a clone the beginning is its savepoint: an exact one has the end that each real output had when the savepoint's offsets were committed, and the clone began
-at these offsets. So the results of the same input are in the real output from that end on, and in the clone's output from its beginning on.
+at these offsets. So the results of the same input are in the real output from that end on, and in the clone's output from its beginning on. One by the names of
+transactions also has the records before that end which are not of its transactions.
 
 The end is found while both applications run, in this order:
 
@@ -17,7 +18,7 @@ offsets are enough for this under both guarantees: Kafka Streams commits an offs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import NotFound, Refused
@@ -25,6 +26,7 @@ from streams_recovery.core.kafka_types import Guarantee, TopicPartition
 from streams_recovery.core.outputs.comparison import OutputRange
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.interval import Interval
+from streams_recovery.core.restore.outputs_behind import StateEnd
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.rollout.cutover import comparison_problems, further, unwritten
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
@@ -85,16 +87,14 @@ def of_clone(old: RecoveryContext, clone: RecoveryContext) -> Sides:
     own_ends, reached = clone.cluster.high_watermarks(own), clone.cluster.high_watermarks(inputs)
     await_processed(old, reached, patience=float(old.config.restore.catch_up_timeout_seconds))
     last = old.cluster.high_watermarks(real)
-    images = {TopicPartition(topic.name, one.partition): one.end for topic in manifest.topics for one in topic.partitions}
-    # A partition that was added since then has only records from since then.
-    here = {tp: OutputRange(tp=tp, start=images.get(tp, 0), settled=first[tp], end=last[tp]) for tp in real}
+    here = _behind_state(manifest, first, last)
     began = _own_beginnings(clone, report, own)
-    there = {tp: OutputRange(tp=tp, start=began[tp], settled=own_ends[tp], end=own_ends[tp]) for tp in own}
-    _require_there(old, here | there)
+    there = [OutputRange(tp=tp, start=began[tp], settled=own_ends[tp], end=own_ends[tp]) for tp in own]
+    _require_there(old, [*here, *there])
     arrived = sum(last[tp] - first[tp] for tp in real)
     return Sides(
         topics=topics,
-        ranges=_by_topic(here | there),
+        ranges=_by_topic([*here, *there]),
         interval=None,
         other=clone.application_id,
         savepoint_id=report.savepoint_id,
@@ -137,7 +137,7 @@ def of_interval(recovery: RecoveryContext, start: int | None) -> Sides:
     _require_kept(recovery, begin, wanted)
     return Sides(
         topics=topics,
-        ranges=_by_topic({tp: OutputRange(tp=tp, start=begin[tp], settled=ends[tp], end=ends[tp]) for tp in ends}),
+        ranges=_by_topic(OutputRange(tp=tp, start=begin[tp], settled=ends[tp], end=ends[tp]) for tp in ends),
         interval=wanted,
         other=wanted.name,
         savepoint_id="",
@@ -174,9 +174,28 @@ def _partitions(recovery: RecoveryContext, topics: Iterable[str]) -> list[TopicP
     return [TopicPartition(name, number) for name in sorted(found) for number in range(found[name].partitions)]
 
 
-def _by_topic(ranges: Mapping[TopicPartition, OutputRange]) -> dict[str, tuple[OutputRange, ...]]:
-    names = sorted({tp.topic for tp in ranges})
-    return {name: tuple(one for tp, one in sorted(ranges.items()) if tp.topic == name) for name in names}
+def _behind_state(manifest: Manifest, first: Ends, last: Ends) -> list[OutputRange]:
+    """What real outputs have behind the state of a savepoint: of one by names also what other transactions wrote between its own. A partition that was added
+    since then has only records from since then.
+    """
+    ends = {
+        TopicPartition(topic.name, image.partition): StateEnd.of(manifest, topic.name, image)
+        for topic in manifest.topics
+        for image in topic.partitions
+    }
+    found = []
+    for tp in sorted(last):
+        end = ends.get(tp, StateEnd(0, 0, (), named=False))
+        spans = [*((one.first, one.last + 1) for one in end.out), (end.end, last[tp])]
+        found += [OutputRange(tp=tp, start=start, settled=first[tp], end=upto) for start, upto in spans]
+    return found
+
+
+def _by_topic(ranges: Iterable[OutputRange]) -> dict[str, tuple[OutputRange, ...]]:
+    found: dict[str, list[OutputRange]] = {}
+    for one in sorted(ranges, key=lambda one: (one.tp, one.start)):
+        found.setdefault(one.tp.topic, []).append(one)
+    return {name: tuple(several) for name, several in found.items()}
 
 
 def _require_same_topics(old: RecoveryContext, real: list[TopicPartition], manifest: Manifest) -> None:
@@ -203,17 +222,17 @@ def _require_kept(recovery: RecoveryContext, begin: Ends, wanted: Interval) -> N
         )
 
 
-def _require_there(recovery: RecoveryContext, ranges: Mapping[TopicPartition, OutputRange]) -> None:
+def _require_there(recovery: RecoveryContext, ranges: Sequence[OutputRange]) -> None:
     """Records that retention has deleted cannot be compared."""
-    starts = recovery.cluster.log_starts(list(ranges))
-    gone = [str(tp) for tp, one in sorted(ranges.items()) if starts[tp] > one.start]
+    starts = recovery.cluster.log_starts([one.tp for one in ranges])
+    gone = sorted({str(one.tp) for one in ranges if starts[one.tp] > one.start})
     if gone:
         raise Refused(
             f"results that would be compared were deleted: {', '.join(gone[:5])}",
             next_step="clone again from a newer savepoint, or keep the outputs longer (retention.ms) while the clone runs",
             partitions=gone,
         )
-    short = [str(tp) for tp, one in sorted(ranges.items()) if one.start > one.end]
+    short = [str(one.tp) for one in ranges if one.start > one.end]
     if short:
         raise Refused(
             f"{', '.join(short[:5])} ended later when the clone began than now: the topic was deleted and created again",

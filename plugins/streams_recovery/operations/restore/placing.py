@@ -16,6 +16,7 @@ from streams_recovery.core.repository.manifest import Manifest, PartitionImage, 
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.failover import SiteMove
+from streams_recovery.core.restore.outputs_behind import in_state
 from streams_recovery.core.restore.parts import RestorePart
 from streams_recovery.core.restore.parts.savepoint import SavepointPart
 from streams_recovery.core.restore.planned import PartitionLoad, TopicToCreate
@@ -186,16 +187,17 @@ def topic_to_create(
         held_config=restore_hold(final),
         final_config=final,
         replaces=existing.topic_id if existing else None,
-        partitions=tuple(partition_load(topic.name, image, source) for image in topic.partitions),
+        partitions=tuple(partition_load(topic, image, source) for image in topic.partitions),
     )
 
 
-def partition_load(topic: str, image: PartitionImage, source: RestoreSource) -> PartitionLoad:
-    """The files of one partition, and which of their rows are taken."""
-    cut = source.cuts.get(TopicPartition(topic, image.partition))
+def partition_load(topic: TopicImage, image: PartitionImage, source: RestoreSource) -> PartitionLoad:
+    """The files of one partition, and which of their rows are taken: of an output those that the state has caused."""
+    cut = source.cuts.get(TopicPartition(topic.name, image.partition))
     files = SegmentFiles.of(image.files() if cut is None else cut.files)
     compacted = any(copied.compacted for copied in image.ranges if copied.file)
-    return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, compacted=compacted)
+    rows = in_state(source.manifest, topic, image) if cut is None else cut.rows
+    return PartitionLoad(partition=image.partition, files=files, cut=rows, compacted=compacted)
 
 
 def restore_spec(

@@ -278,7 +278,7 @@ def _logs(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSo
     cluster, inputs = recovery.cluster, input_images(placed)
     kept = [*(tp for tp, (one, _) in inputs.items() if not one.made), *joined]
     # What is made begins at 0 and ends behind the rows that will be loaded.
-    new = {tp: partition_load(one.image.name, image, source).rows for tp, (one, image) in inputs.items() if one.made}
+    new = {tp: partition_load(one.image, image, source).rows for tp, (one, image) in inputs.items() if one.made}
     return Logs(
         starts=dict.fromkeys(new, 0) | cluster.log_starts(kept),
         stable=new | cluster.last_stable_offsets(kept),

@@ -20,6 +20,7 @@ from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, report_page, topic_evidence
 from streams_recovery.core.words import LATEST, is_id
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.outputs_behind import listed_behind
 from streams_recovery.operations.restore.values import RestoreTicket, VerifySummary
 from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -47,6 +48,7 @@ def report_of(
 ) -> RestoreReport:
     """The evidence. Raises ``Damaged`` when what was compared is not equal, is not all, or is nothing though there were records to restore."""
     topics, missing = topic_evidence(planned, checked.verified.partitions)
+    behind = listed_behind(recovery, ticket.restore_id)
     report = RestoreReport(
         format_version=EVIDENCE_VERSION,
         restore_id=ticket.restore_id,
@@ -71,6 +73,7 @@ def report_of(
         seconds=seconds_of(journal, began_at=ticket.started_at),
         query_checks=checked.query_checks,
         watched=None,
+        outputs_behind=None if behind is None else tuple(one.facts for one in behind.outputs),
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""

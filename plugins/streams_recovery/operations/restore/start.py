@@ -24,6 +24,7 @@ from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock, require_held, require_lock
 from streams_recovery.operations.restore.drain import awaited_inputs, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
+from streams_recovery.operations.restore.outputs_behind import list_outputs_behind
 from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
 from streams_recovery.operations.restore.rebuild_plan import offsets_to_remove
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
@@ -55,6 +56,7 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
     # Single topics may be copies, or topics on which nothing is committed.
     if wanted or planned.part.scope is RestoreScope.STATE:
         recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
+    list_outputs_behind(recovery, ticket, planned)
     note(recovery, ticket, Phase.OFFSETS_SET)
     with_metadata = sum(1 for value in wanted.values() if value.metadata)
     return OffsetsSummary(partitions=len(wanted), with_metadata=with_metadata, removed=len(removed), groups=moved)

@@ -1,19 +1,21 @@
 """A cut by the names of transactions: read while the application works, exact, and nothing is held for it. See ``core.named_transactions``.
 
 Changelogs end where the last record of the cut in them lies: below that no other transaction has committed one, so they are copied as always. What repartition
-topics have beside the cut is left out of their unread records, by name. The compaction guard is up since before the look: what the cleaner removes in a pass
+topics have beside the cut is left out of their unread records, by name. Outputs are archived as a whole up to the last record of the cut in them, and loaded
+without the others. The compaction guard is up since before the look: what the cleaner removes in a pass
 that began earlier has a newer record of its key below where the look begins, and that is in the cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from streams_recovery.core.errors import Damaged, OffsetsGone, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
-from streams_recovery.core.named_transactions.cut import LookAgain, NamedCut, cut_at_names, look_again
+from streams_recovery.core.named_transactions.cut import LookAgain, NamedCut, Unnamed, cut_at_names, look_again
 from streams_recovery.core.named_transactions.readings import NamedReadings, read_named
 from streams_recovery.core.repository.manifest import CutProof, PartitionCut
 from streams_recovery.core.savepoint.cut import ALONE, InternalEnds, purged_tails
@@ -53,12 +55,17 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
 
 
 def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: NamedLogs, attempt: int) -> Taken:
-    changelogs, between = found.partitions(TopicRole.CHANGELOG), found.partitions(TopicRole.REPARTITION)
-    readings = read_named(reader, [*changelogs, *between], patience=float(recovery.config.backup.consistency.timeout_seconds))
-    named = cut_at_names(readings, changelogs)
+    readings = read_named(
+        reader,
+        found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION, TopicRole.OUTPUT),
+        patience=float(recovery.config.backup.consistency.timeout_seconds),
+    )
+    named = _cut(readings, found, last=attempt == recovery.config.backup.consistency.attempts)
     internal = _internal(readings, named)
     _check_writers(recovery, found, readings, internal)
     partitions = completed(recovery, found, internal)
+    # An output ends where the state does, if that is known.
+    partitions |= {tp: replace(part, end=named.logs[tp].end) for tp, part in partitions.items() if tp in named.logs}
     tails = tails_of(found, partitions)
     if lost := purged_tails({part.tp: part for part in tails}):
         raise look_again(f"unread records of {lost[0]} were deleted before they could be copied", tp=lost[0])
@@ -71,6 +78,27 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
     )
     await_outputs(recovery, found, cut)
     return cut, copied
+
+
+def _cut(readings: NamedReadings, found: Discovery, *, last: bool) -> NamedCut:
+    """The cut, with what it has of outputs. Others may write there too, and what they do is no reason against the state: where it is, the outputs are left out.
+    ``last`` is True for a look after which there is no other one, by which more could be said of them.
+    """
+    changelogs, outputs = found.partitions(TopicRole.CHANGELOG), found.partitions(TopicRole.OUTPUT)
+    try:
+        return _with_known_outputs(cut_at_names(readings, changelogs, outputs), readings, outputs)
+    except (LookAgain, Unnamed) as error:
+        if not outputs or (isinstance(error, LookAgain) and not last):
+            raise
+        LOGGER.info("outputs are not told apart by names: %s", error.reason)
+    internal = {tp: tail for tp, tail in readings.logs.items() if tp not in outputs}
+    return cut_at_names(replace(readings, logs=internal), changelogs)
+
+
+def _with_known_outputs(named: NamedCut, readings: NamedReadings, outputs: Collection[TopicPartition]) -> NamedCut:
+    """The cut without outputs that somebody writes to without transactions: nobody can tell which of these records are of the state."""
+    nameless = {tp for tp in outputs if any(one.marker is None and not one.transactional for one in readings.logs[tp].batches)}
+    return replace(named, logs={tp: log for tp, log in named.logs.items() if tp not in nameless})
 
 
 def _internal(readings: NamedReadings, named: NamedCut) -> InternalEnds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -15,6 +15,7 @@ from streams_recovery.core.repository.cleaning import compacted
 from streams_recovery.core.repository.manifest import (
     CopiedRange,
     CutFacts,
+    CutProof,
     Gap,
     LogAtCut,
     Manifest,
@@ -185,6 +186,8 @@ def assemble(
     cut: CutFacts = draft
     if plan.damage:
         cut = replace(draft, consistency=Consistency.DAMAGED, proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)))
+    topics = tuple(_topic(topic, draft.captured_at, plans.get(topic.name, {}), pieces, gaps, parent) for topic in draft.topics)
+    cut = replace(cut, proof=counted(cut.proof, topics))
     return Manifest(
         **codec.fields_of(CutFacts, cut),
         format_version=cut.proof.format_version,
@@ -192,7 +195,7 @@ def assemble(
         application_id=ticket.application_id,
         guarantee=guarantee,
         parent_id=plan.parent_id,
-        topics=tuple(_topic(topic, draft.captured_at, plans.get(topic.name, {}), pieces, gaps, parent) for topic in draft.topics),
+        topics=topics,
         provenance=Provenance(
             run_id=ticket.request.run_id,
             requested_by=ticket.request.requested_by,
@@ -202,6 +205,19 @@ def assemble(
             deletions_kept_since=_deletions_kept(draft, plans, copied, parent, whole),
         ),
     )
+
+
+def counted(proof: CutProof, topics: Iterable[TopicImage]) -> CutProof:
+    """The proof without archived outputs of which retention took records before they were copied: how many of them are to be left out is not known any more."""
+    if proof.names is None:
+        return proof
+    logs = dict(proof.names.logs)
+    for topic in topics:
+        for image in topic.partitions if topic.archived and topic.role is TopicRole.OUTPUT else ():
+            log = logs.get(tp := TopicPartition(topic.name, image.partition))
+            if log is not None and (image.archived_from > log.start or any(gap.end > log.start for gap in image.gaps)):
+                del logs[tp]
+    return replace(proof, names=replace(proof.names, logs=logs))
 
 
 def _deletions_kept(

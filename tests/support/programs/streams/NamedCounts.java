@@ -1,5 +1,6 @@
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import org.apache.kafka.common.serialization.Serdes;
@@ -24,7 +25,8 @@ import org.apache.kafka.streams.state.Stores;
  * Counts words behind a repartition topic, and writes each count to an output. Before that it counts the lines of each input partition in the store "left"; by
  * the clock, without any input, it moves that count to the store "right". The sum of both is the number of lines that were read. Works exactly once.
  *
- * <p>Arguments: bootstrap servers, application id, input, output, state directory, group protocol.
+ * <p>Arguments: bootstrap servers, application id, input, output, state directory, group protocol. With one more, each task writes to each partition of the
+ * output, and transactions lie in one another.
  */
 public final class NamedCounts {
   public static void main(String[] args) throws Exception {
@@ -45,6 +47,11 @@ public final class NamedCounts {
       settings.put("session.timeout.ms", 6_000);
       settings.put("heartbeat.interval.ms", 2_000);
     }
+    if (args.length > 6) {
+      // Transactions are open for long, and their records come at once.
+      settings.put("commit.interval.ms", 400);
+      settings.put("producer.linger.ms", 0);
+    }
     StreamsBuilder builder = new StreamsBuilder();
     builder.stream(args[2], Consumed.with(Serdes.String(), Serdes.String()))
         .process(new Lines(), Named.as("lines"))
@@ -52,7 +59,7 @@ public final class NamedCounts {
         .groupBy((key, word) -> word, Grouped.with("words", Serdes.String(), Serdes.String()))
         .count(Materialized.<String, Long, KeyValueStore<Bytes, byte[]>>as("counts"))
         .toStream()
-        .to(args[3], Produced.with(Serdes.String(), Serdes.Long()));
+        .to(args[3], args.length > 6 ? counts().withStreamPartitioner(NamedCounts::spread) : counts());
     KafkaStreams streams = new KafkaStreams(builder.build(), settings);
     Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(20))));
     streams.start();
@@ -60,6 +67,14 @@ public final class NamedCounts {
       Thread.sleep(200);
     }
     Runtime.getRuntime().halt(1);
+  }
+
+  private static Produced<String, Long> counts() {
+    return Produced.with(Serdes.String(), Serdes.Long());
+  }
+
+  private static Optional<Set<Integer>> spread(String topic, String word, Long count, int partitions) {
+    return Optional.of(Set.of((int) (count % partitions)));
   }
 
   private record Lines() implements ProcessorSupplier<String, String, String, String> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,7 @@ from streams_recovery.core.remedies.topics import IN_SYNC, UNCLEAN
 from streams_recovery.core.remedies.transactions import HangingTransaction
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.failover import fewer_replicas
+from streams_recovery.core.restore.outputs_behind import outputs_behind
 from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.topic_settings import LOG_APPEND, TIMESTAMP_TYPE
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
@@ -372,12 +374,17 @@ def test_everything_is_told_at_once() -> None:
 def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() -> None:
     output = topic((image((), end=10), dataclasses.replace(image((), end=5), partition=1)), name="out", role=TopicRole.OUTPUT)
     first, second = TopicPartition("renamed", 0), TopicPartition("renamed", 1)
-    (only,) = written_again({"renamed": output}, {first: 13, second: 5})
+    manifest = manifest_of([output])
+
+    def told(ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
+        return written_again(outputs_behind(manifest, {"renamed": output}, ends))
+
+    (only,) = told({first: 13, second: 5})
     assert only.severity is PreflightSeverity.WARNING
     assert "renamed-0 offsets 10 to 12; 3 offsets in all" in only.text
     assert "renamed-1" not in only.text
-    assert written_again({"renamed": output}, {first: 10, second: 5}) == ()
-    assert written_again({"renamed": output}, {}) == ()
+    assert told({first: 10, second: 5}) == ()
+    assert told({}) == ()
 
 
 @pytest.mark.remedy("restore-unread-input")

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.jobs.spec import CutBy, OffsetSpan, RowCut
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.restore.outputs_behind import joined
 from streams_recovery.core.restore.point_in_time import AsOf, cut_log, rank, rest_of
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.queries import rows_below_and_no_later, split_at
@@ -84,3 +85,17 @@ def test_a_file_whose_timestamps_are_not_what_its_description_says_is_damaged(tm
     file = stored(repository, tmp_path, "app/segments/t/0/a.parquet", [(0, 1), (1, 2)])
     with pytest.raises(Damaged, match="has no record later than 2"):
         split_at(repository, file, 2)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.sets(st.integers(0, 30), min_size=1), out=st.sets(st.integers(0, 30), min_size=1))
+@example(rows={0, 5, 9}, out={0, 9})
+@example(rows={3, 4, 5}, out={0, 6})
+def test_rows_at_offsets_that_are_left_out_are_not_taken(tmp_path_factory: pytest.TempPathFactory, rows: set[int], out: set[int]) -> None:
+    directory = tmp_path_factory.mktemp("files")
+    repository = Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")), None)
+    file = stored(repository, directory, "shop/segments/out/0/a.parquet", [(offset, 1) for offset in sorted(rows)])
+    spans = joined(OffsetSpan(first=offset, last=offset) for offset in sorted(out))
+    wanted = RowCut(by=CutBy.POSITION, moment=1, first_later=None, rows=len(rows - out), late=0, left_out=spans)
+    taken = [offset for batch in chosen_batches(repository, (file,), wanted) for offset in batch.column("offset").to_pylist()]
+    assert taken == sorted(rows - out)

@@ -1,0 +1,99 @@
+"""Records of outputs that the state of a savepoint has not caused: listed, left out of a load, and told apart in comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery.core.jobs.spec import OffsetSpan
+from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut, NamedProof
+from streams_recovery.core.named_transactions.readings import Name
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.outputs_behind import StateEnd, in_state, outputs_behind
+from tests.support.examples.savepoints import image, manifest_of, segment, topic
+
+HERE = TopicPartition("out-here", 0)
+IMAGE = image((segment(0, 20, list(range(20))),), end=20)
+OUTPUT = topic((IMAGE,), name="out", role=TopicRole.OUTPUT)
+
+
+def left_out(first: int, last: int, *, producer_id: int = 7, aborted: bool = False) -> Excluded:
+    return Excluded(producer_id=producer_id, epoch=12, first=first, last=last, records=last - first + 1, aborted=aborted)
+
+
+def named(*excluded: Excluded, logs: bool = True) -> Manifest:
+    log = NamedLogCut(start=5, end=20, records=10, excluded=excluded)
+    names = NamedProof(
+        group=TopicPartition("__consumer_offsets", 3),
+        group_end=9,
+        last=(Name(7, 11), Name(8, 11)),
+        taken_back=(),
+        logs={TopicPartition("out", 0): log} if logs else {},
+    )
+    found = replace(manifest_of([OUTPUT]), consistency=Consistency.EXACT, guarantee=Guarantee.EXACTLY_ONCE_V2)
+    return replace(found, format_version=9, proof=replace(found.proof, mode=QuiesceMode.LIVE, names=names))
+
+
+def spans(*pairs: tuple[int, int]) -> tuple[OffsetSpan, ...]:
+    return tuple(OffsetSpan(first=first, last=last) for first, last in pairs)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "end", "found"),
+    [
+        (named(), 20, ()),
+        (named(), 23, spans((20, 22))),
+        (named(left_out(6, 7)), 20, spans((6, 7))),
+        (named(left_out(6, 7), left_out(8, 9, producer_id=8), left_out(12, 12)), 25, spans((6, 9), (12, 12), (20, 24))),
+        (named(left_out(18, 19)), 25, spans((18, 24))),
+        (named(left_out(6, 7, aborted=True)), 20, ()),
+    ],
+)
+def test_what_is_not_of_the_state_is_listed_by_offsets(manifest: Manifest, end: int, found: tuple[OffsetSpan, ...]) -> None:
+    behind = outputs_behind(manifest, {HERE.topic: OUTPUT}, {HERE: end})
+    assert [one.spans for one in behind] == ([found] if found else [])
+    for one in behind:
+        assert (one.tp, one.exact, one.offsets) == (HERE, True, sum(span.last - span.first + 1 for span in found))
+        assert (one.facts.first, one.facts.last, one.facts.offsets) == (found[0].first, found[-1].last, one.offsets)
+
+
+def test_only_outputs_are_listed_and_only_where_they_are() -> None:
+    assert outputs_behind(named(), {HERE.topic: replace(OUTPUT, role=TopicRole.INPUT)}, {HERE: 30}) == ()
+    assert outputs_behind(named(), {HERE.topic: OUTPUT}, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "exact"),
+    [
+        ({}, True),
+        ({"guarantee": Guarantee.AT_LEAST_ONCE}, False),
+        ({"consistency": Consistency.AHEAD}, False),
+    ],
+)
+def test_of_a_savepoint_that_was_held_it_is_what_came_behind_its_end(changed: dict[str, object], exact: bool) -> None:
+    held = named(logs=False)
+    held = replace(held, format_version=8, proof=replace(held.proof, mode=QuiesceMode.PAUSE, names=None), **changed)  # type: ignore[arg-type]
+    (found,) = outputs_behind(held, {HERE.topic: OUTPUT}, {HERE: 22})
+    assert (found.spans, found.exact) == (spans((20, 21)), exact)
+
+
+def test_of_one_whose_outputs_were_read_while_it_worked_there_may_be_more() -> None:
+    (found,) = outputs_behind(named(logs=False), {HERE.topic: OUTPUT}, {HERE: 22})
+    assert (found.spans, found.exact) == (spans((20, 21)), False)
+    assert StateEnd.of(named(logs=False), "out", IMAGE).named is False
+
+
+def test_an_archived_output_is_loaded_without_what_is_not_of_the_state() -> None:
+    cut = in_state(named(left_out(6, 7), left_out(12, 12), left_out(14, 15, aborted=True)), OUTPUT, IMAGE)
+    assert cut is not None
+    assert (cut.rows, cut.left_out, cut.first_later) == (17, spans((6, 7), (12, 12)), None)
+    for manifest, output in (
+        (named(), OUTPUT),
+        (named(left_out(6, 7, aborted=True)), OUTPUT),
+        (named(left_out(6, 7), logs=False), OUTPUT),
+        (named(left_out(6, 7)), replace(OUTPUT, role=TopicRole.CHANGELOG)),
+        (named(left_out(6, 7)), replace(OUTPUT, partitions=(image((), end=20),))),
+    ):
+        assert in_state(manifest, output, output.partitions[0]) is None
