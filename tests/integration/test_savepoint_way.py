@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.notices import advice
 from tests.support.applications.named_counts import NamedCounts, named_counts
 from tests.support.applications.named_recovery import named_recovery
-from tests.support.applications.small import with_policy
+from tests.support.applications.small import configured, with_policy
 from tests.support.kafka.access_rules import Rules
 from tests.support.kafka.secured_broker import ADMIN, Secured
 from tests.support.programs.kafka_tools import follow
@@ -99,12 +100,20 @@ def test_transactions_of_a_client_from_4_on_have_names_and_of_an_older_one_not(b
             assert told(recovery) == []
             assert said_in_preflight(extra, tmp_path) == f"way: {found[0].text}"
             assert observe(recovery, None).savepoint_way == found[0].text
+            loop: dict[str, object] = {"outputs": [*recovery.config.topics.outputs, counts.inputs[0].topic]}
+            looped = savepoint_way(replace(recovery, config=configured(recovery, topics=loop)))
+            assert (looped.missing is not None and looped.missing.condition, looped.way) == (Condition.LOOPS, CaptureWay.LIVE)
             # As the application was held before somebody followed the advice.
             (advised,) = [one for one in advice(with_policy(recovery, mode=QuiesceMode.STOP)) if one.kind == "savepoint-way"]
             assert "set backup.consistency.mode: live" in advised.text.lower()
             assert [one for one in advice(recovery) if one.kind == "savepoint-way"] == []
         assert [one.way for one in found] == [CaptureWay.NAMES, CaptureWay.PAUSE, CaptureWay.STOP], "who had no names is gone"
         assert ["nothing would be held" in one.text for one in found] == [False, True, True]
+        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        producer.produce(counts.changelogs[0].topic, b"value", b"key", 0)
+        assert producer.flush(30) == 0
+        loaded = savepoint_way(recovery)
+        assert (loaded.missing is not None and loaded.missing.condition, loaded.way) == (Condition.WRITERS, CaptureWay.LIVE)
         commit_as_before(bootstrap, counts, 1)
         assert missing(recovery).condition is Condition.CLIENTS, "and is there again"
         counts.processes.stop(counts.instances.pop())

@@ -8,16 +8,17 @@ That asks of an application and its cluster, in this order:
 2. the finalized feature ``transaction.version`` of the cluster, 2 or higher;
 3. the right to read ``__consumer_offsets``, and a cluster that shows it;
 4. the present members' last transactions, each of which has raised its producer's epoch: a client before 4.0 keeps it, also on a new cluster;
-5. none of the last offsets of the group committed or deleted outside a transaction.
+5. none of the last offsets of the group committed or deleted outside a transaction;
+6. changelogs whose writers, as far as brokers remember them, are all transactional; and no topic that the application reads and writes.
 
-The first three are conditions that stay. The last two are what the group's partition shows of the last moments. An application that has committed nothing in
+The first three are conditions that stay. The next two are what the group's partition shows of the last moments. An application that has committed nothing in
 these is not refused: the cut proves them again of what it reads.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,7 @@ from streams_recovery.core.named_transactions.cut import NEEDED_VERSION, EpochsS
 from streams_recovery.core.named_transactions.readings import GroupRecord, Name
 from streams_recovery.core.remedies.remedy import KafkaTools, Remedy
 from streams_recovery.core.remedies.transactions import OFFSETS_TOPIC, name_transactions, read_offsets_topic, renew_client
+from streams_recovery.core.words import first_names
 
 
 class CaptureWay(enum.StrEnum):
@@ -48,6 +50,8 @@ class Condition(enum.StrEnum):
     READABLE = "offsets-topic"
     CLIENTS = "clients"
     ONLY_TRANSACTIONS = "only-transactions"
+    WRITERS = "writers"
+    LOOPS = "loops"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +163,17 @@ def missing_guarantee(guarantee: Guarantee) -> Missing | None:
     if guarantee is Guarantee.EXACTLY_ONCE_V2:
         return None
     return Missing(condition=Condition.GUARANTEE, text=f"{guarantee} has no transactions")
+
+
+def missing_of_loops(names: Collection[str]) -> Missing | None:
+    """``names`` are topics that the application reads and writes."""
+    return Missing(condition=Condition.LOOPS, text=f"it reads {first_names(names)}, which it writes too") if names else None
+
+
+def missing_writers() -> Missing:
+    """A restore loads changelogs without transactions, and so does an application that works at least once."""
+    text = "its changelogs do not show that all who wrote there use transactions. A restore does not, and brokers remember it for a day"
+    return Missing(condition=Condition.WRITERS, text=text)
 
 
 def missing_in(facts: NamesFacts) -> Missing | None:

@@ -13,6 +13,7 @@ from streams_recovery.core.named_transactions.way import (
     RecentTransactions,
     missing_guarantee,
     missing_in,
+    missing_of_loops,
     way_of,
 )
 from streams_recovery.core.remedies.remedy import KafkaTools
@@ -75,6 +76,10 @@ def test_the_first_condition_that_is_not_met_is_said(facts: dict[str, object], c
 def test_with_all_of_them_nothing_is_missing() -> None:
     assert missing_in(NamesFacts(tools=TOOLS, principal="", version=2, recent=RecentTransactions(rise=frozenset({1})))) is None
     assert missing_guarantee(Guarantee.EXACTLY_ONCE_V2) is None
+    assert missing_of_loops([]) is None
+    loops = missing_of_loops(["orders"])
+    assert loops is not None
+    assert (loops.condition, loops.text) == (Condition.LOOPS, "it reads orders, which it writes too")
     at_least_once = missing_guarantee(Guarantee.AT_LEAST_ONCE)
     assert at_least_once is not None
     assert at_least_once.text == "at_least_once has no transactions"

@@ -374,7 +374,7 @@ def test_everything_is_told_at_once() -> None:
 def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() -> None:
     output = topic((image((), end=10), dataclasses.replace(image((), end=5), partition=1)), name="out", role=TopicRole.OUTPUT)
     first, second = TopicPartition("renamed", 0), TopicPartition("renamed", 1)
-    manifest = manifest_of([output])
+    manifest = manifest_of(output)
 
     def told(ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
         return written_again(outputs_behind(manifest, {"renamed": output}, ends))

@@ -10,8 +10,11 @@ from streams_recovery.core.jobs.spec import OffsetSpan
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut, NamedProof
 from streams_recovery.core.named_transactions.readings import Name
-from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.outputs.comparison import OutputRange
+from streams_recovery.core.repository.manifest import Gap, Manifest, TopicImage
 from streams_recovery.core.restore.outputs_behind import StateEnd, in_state, outputs_behind
+from streams_recovery.operations.outputs.ranges import _behind_state
+from streams_recovery.operations.savepoint.publish import counted
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 HERE = TopicPartition("out-here", 0)
@@ -32,7 +35,7 @@ def named(*excluded: Excluded, logs: bool = True) -> Manifest:
         taken_back=(),
         logs={TopicPartition("out", 0): log} if logs else {},
     )
-    found = replace(manifest_of([OUTPUT]), consistency=Consistency.EXACT, guarantee=Guarantee.EXACTLY_ONCE_V2)
+    found = replace(manifest_of(OUTPUT), consistency=Consistency.EXACT, guarantee=Guarantee.EXACTLY_ONCE_V2)
     return replace(found, format_version=9, proof=replace(found.proof, mode=QuiesceMode.LIVE, names=names))
 
 
@@ -97,3 +100,31 @@ def test_an_archived_output_is_loaded_without_what_is_not_of_the_state() -> None
         (named(left_out(6, 7)), replace(OUTPUT, partitions=(image((), end=20),))),
     ):
         assert in_state(manifest, output, output.partitions[0]) is None
+
+
+def test_a_comparison_with_a_clone_begins_at_the_same_records() -> None:
+    added = TopicPartition("out", 1)
+    real = TopicPartition("out", 0)
+    found = _behind_state(named(left_out(6, 7), left_out(12, 12)), {real: 22, added: 3}, {real: 25, added: 4})
+    assert [(one.tp, one.start, one.end) for one in found] == [(real, 6, 8), (real, 12, 13), (real, 20, 25), (added, 0, 4)]
+    assert [one.settled for one in found] == [22, 22, 22, 3]
+    assert _behind_state(named(), {real: 20}, {real: 18}) == [OutputRange(tp=real, start=20, settled=20, end=18)], "it was made again"
+
+
+@pytest.mark.parametrize(
+    ("output", "known"),
+    [
+        (OUTPUT, True),
+        (replace(OUTPUT, partitions=(replace(IMAGE, gaps=(Gap(start=0, end=5, reason="r"),)),)), True),
+        (replace(OUTPUT, partitions=(replace(IMAGE, gaps=(Gap(start=0, end=6, reason="r"),)),)), False),
+        (replace(OUTPUT, partitions=(image((segment(6, 20, [6]),), end=20),)), False),
+        (replace(OUTPUT, archived=False, partitions=(image((), end=20),)), True),
+        (replace(OUTPUT, role=TopicRole.REPARTITION, partitions=(image((segment(6, 20, [6]),), end=20),)), True),
+    ],
+)
+def test_an_output_of_which_records_were_lost_has_no_number_to_leave_out(output: TopicImage, known: bool) -> None:
+    proof = counted(named(left_out(6, 7)).proof, [output])
+    assert proof.names is not None
+    assert list(proof.names.logs) == ([TopicPartition("out", 0)] if known else [])
+    held = replace(proof, names=None)
+    assert counted(held, [output]) == held

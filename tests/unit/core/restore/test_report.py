@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.restore.outputs_behind import ResultsBehind
 from streams_recovery.core.restore.parts.rebuild import RebuildPart
 from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.point_in_time import AsOf
@@ -162,3 +163,14 @@ def test_single_topics_are_named_and_nothing_is_said_of_a_state() -> None:
     assert "| state from before | it stayed as it was |" in page
     assert "| steps |" not in page
     assert "single topics" not in report_page(REPORT, "0" * 64)
+
+
+def test_results_that_come_twice_are_told_by_their_offsets() -> None:
+    assert "Results behind the state" not in report_page(REPORT, "0" * 64)
+    behind = ResultsBehind(tp=TopicPartition("out", 1), exact=True, offsets=1_200, first=7, last=1_900)
+    found = replace(REPORT, outputs_behind=(behind, replace(behind, tp=TopicPartition("out", 2), exact=False)))
+    page = report_page(found, "0" * 64)
+    assert "| out-1 | 1,200 | 7 | 1900 | all of them |" in page
+    assert "| out-2 | 1,200 | 7 | 1900 | there may be more |" in page
+    assert codec.loads(RestoreReport, codec.dumps(found), where="report") == found
+    assert "outputs_behind" not in codec.encode(REPORT), "older reports stay readable"
