@@ -26,7 +26,7 @@ from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.savepoint import rewrite
 from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
-from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, checked, root
+from tests.support.repository.golden import FIRST, NAMED, SECOND, T0, OpenGolden, checked, root
 from tests.support.repository.stored import left
 
 LOG = TopicPartition("golden-totals-changelog", 0)
@@ -150,6 +150,15 @@ def test_a_merged_savepoint_is_published_once_with_every_record_of_its_source(op
     assert checked(opened, "full").good
     assert compaction.publish(opened, ticket, result) == done, "once is enough"
     assert len(opened.savepoints.ids()) == 4
+
+
+def test_one_by_the_names_of_transactions_keeps_its_proof_and_its_format(golden: OpenGolden, tmp_path: Path) -> None:
+    recovery = merging(golden("named"), 3)
+    source = grow(recovery, NAMED, FOURTH, tmp_path, files=3)
+    ticket = begun(recovery, request())
+    made = recovery.savepoints.read(compaction.publish(recovery, ticket, job_done(recovery, ticket)).savepoint_id)
+    assert (made.format_version, made.proof) == (9, source.proof)
+    assert rows_of(recovery, made) == rows_of(recovery, source)
 
 
 def test_the_offsets_that_were_kept_with_the_source_are_kept_with_the_merged_one(opened: RecoveryContext) -> None:
