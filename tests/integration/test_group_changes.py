@@ -18,10 +18,10 @@ from streams_recovery.core.checks.facts import BrokerFacts
 from streams_recovery.core.errors import ApplicationRunning, LockHeld, NotFound, OffsetsUnstable, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangeDone, GroupRequest, PartitionScope
-from streams_recovery.core.offsets.reset_scenarios import ShiftBy, ToEarliest, ToLatest, ToOffset
+from streams_recovery.core.offsets.reset_options import shift_by, to_earliest, to_latest, to_offset
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.offsets import group_changes, restore_snapshot, snapshots
+from streams_recovery.operations.offsets import group_changes, snapshots
 from streams_recovery.operations.status.cluster import look_at_group
 from tests.support.applications.small import STREAMS_METADATA, Small, small_application
 from tests.support.applications.topic_records import transaction
@@ -46,7 +46,7 @@ def reader(small: Small) -> Iterator[str]:
 
 
 def to(offset: int, *groups: str, topic: str) -> GroupRequest:
-    return GroupRequest(action=GroupAction.RESET, groups=groups, scope=PartitionScope.parse([topic]), scenario=ToOffset(offset))
+    return GroupRequest(action=GroupAction.RESET, groups=groups, scope=PartitionScope.parse([topic]), scenario=to_offset(offset))
 
 
 def carried_out(recovery: RecoveryContext, request: GroupRequest, approved: str | None = None) -> GroupChangeDone:
@@ -57,8 +57,8 @@ def carried_out(recovery: RecoveryContext, request: GroupRequest, approved: str 
 def back(recovery: RecoveryContext, snapshot: str | None, group: str) -> str:
     """Go back to a snapshot. Returns the one of what was there before."""
     assert snapshot is not None
-    approved = restore_snapshot.plan(recovery, snapshot, group).hash
-    done = restore_snapshot.carry_out(recovery, snapshot, group, approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test")
+    done = carried_out(recovery, GroupRequest(action=GroupAction.ROLLBACK, groups=(group,), snapshot=snapshot))
+    assert done.before is not None
     return done.before
 
 
@@ -69,7 +69,7 @@ def test_a_reset_is_taken_back_with_metadata_and_with_what_was_not_there(small: 
         action=GroupAction.RESET,
         groups=(reader,),
         scope=PartitionScope.parse([small.output.topic, small.input.topic]),
-        scenario=ToEarliest(),
+        scenario=to_earliest(),
     )
     done = carried_out(recovery, request)
     assert done.moved == {reader: 2}
@@ -149,7 +149,7 @@ def test_a_group_with_members_is_described_planned_and_refused(small: Small, rea
 def test_what_was_not_approved_and_what_another_run_holds_is_refused(small: Small, reader: str) -> None:
     recovery = small.recovery
     request = GroupRequest(
-        action=GroupAction.RESET, groups=(reader,), scope=PartitionScope.parse([], everything=True), scenario=ShiftBy(-1)
+        action=GroupAction.RESET, groups=(reader,), scope=PartitionScope.parse([], everything=True), scenario=shift_by(-1)
     )
     approved = group_changes.plan(recovery, request).hash
     recovery.groups.set_offsets(reader, {small.output: at(4)})
@@ -195,7 +195,7 @@ def test_the_application_s_own_group_is_changed_only_when_its_instances_are_gone
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"status": running_once(started)}) as found:
         recovery = found.recovery
-        request = GroupRequest(action=GroupAction.RESET, scope=PartitionScope.parse([], inputs=True), scenario=ToEarliest())
+        request = GroupRequest(action=GroupAction.RESET, scope=PartitionScope.parse([], inputs=True), scenario=to_earliest())
         planned = group_changes.plan(recovery, request)
         assert [change.tp for change in planned.groups[0].changes] == [found.input], "its repartition topic is no input"
         assert "only offsets change: the state" in planned.warnings[0]
@@ -217,14 +217,14 @@ def test_a_group_of_another_kafka_streams_application_is_known_by_its_metadata(s
     with pytest.raises(Refused, match="are not known"):
         group_changes.plan(
             recovery,
-            GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=PartitionScope.parse([], inputs=True), scenario=ToEarliest()),
+            GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=PartitionScope.parse([], inputs=True), scenario=to_earliest()),
         )
 
 
 @pytest.mark.deep
 def test_records_of_open_transactions_are_said_and_offsets_in_one_stop_a_change(small: Small, reader: str) -> None:
     recovery, latest = small.recovery, PartitionScope.parse([small.output.topic])
-    request = GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=latest, scenario=ToLatest())
+    request = GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=latest, scenario=to_latest())
     assert group_changes.plan(recovery, request).warnings == ()
     with transaction(recovery) as producer, ConsumerGroups(recovery.connection, timeout=1.0) as hasty:
         producer.produce(small.output.topic, b"v", b"k", 0)
@@ -297,7 +297,7 @@ def test_all_groups_are_changed_but_those_with_members(own_bootstrap: str, tmp_p
         for group in ("a", "b"):
             recovery.groups.set_offsets(group, {small.output: at(3)})
         request = GroupRequest(
-            action=GroupAction.RESET, all_groups=True, scope=PartitionScope.parse([small.output.topic]), scenario=ToOffset(1)
+            action=GroupAction.RESET, all_groups=True, scope=PartitionScope.parse([small.output.topic]), scenario=to_offset(1)
         )
         with member(recovery, "b", small.output.topic):
             planned = group_changes.plan(recovery, request)

@@ -15,11 +15,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 from streams_recovery.config.application import Groups
 from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, NotFound, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.offsets.group_changes import GroupAction, GroupRequest
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.offsets import restore_snapshot, snapshots
+from streams_recovery.operations.offsets import group_changes, snapshots
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications.savepoint_steps import take
 from tests.support.applications.small import Small, small_application
@@ -40,6 +41,11 @@ def reader(small: Small) -> Iterator[str]:
     yield name
     small.recovery.groups.wait_empty(name, 30)
     small.recovery.groups.delete(name)
+
+
+def to(snapshot: str, group: str) -> GroupRequest:
+    """The request to take a group back to a snapshot."""
+    return GroupRequest(action=GroupAction.ROLLBACK, groups=(group,), snapshot=snapshot)
 
 
 @pytest.mark.deep
@@ -69,14 +75,14 @@ def test_a_group_goes_back_to_a_snapshot_and_forward_again(small: Small, reader:
         small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None),
     }
     recovery.groups.set_offsets(reader, moved)
-    planned = restore_snapshot.plan(recovery, savepoint, reader)
-    assert [(change.tp, change.before, change.after) for change in planned.changes] == [
+    planned = group_changes.plan(recovery, to(savepoint, reader))
+    assert [(change.tp, change.before, change.after) for change in planned.groups[0].changes] == [
         (small.output, 6, CommittedOffset(offset=3, metadata="mine"))
     ]
 
-    def back(snapshot: str, approved: str) -> str:
-        return restore_snapshot.carry_out(
-            recovery, snapshot, reader, approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test"
+    def back(snapshot: str, approved: str) -> str | None:
+        return group_changes.carry_out(
+            recovery, to(snapshot, reader), approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test"
         ).before
 
     with member(recovery, reader, small.output.topic), pytest.raises(ApplicationRunning, match="it-member"):
@@ -90,7 +96,7 @@ def test_a_group_goes_back_to_a_snapshot_and_forward_again(small: Small, reader:
     assert committed(recovery, small.output, small.input, group=reader) == [(3, "mine"), (1, "")], "other topics are left alone"
     assert first_read(recovery, reader, small.output.topic) == 3
     recovery.groups.wait_empty(reader, 30)
-    back(before, restore_snapshot.plan(recovery, before, reader).hash)
+    back(before, group_changes.plan(recovery, to(before, reader)).hash)
     assert committed(recovery, small.output, group=reader) == [(6, "later")]
     assert recovery.lock.holder() is None
 
@@ -106,14 +112,17 @@ def test_a_partition_that_had_no_offset_has_none_again(small: Small) -> None:
         taken = snapshots.take(recovery, [group], snapshot_id="20261121T012345Z-0123456789", topics=None, requested_by="test", reason="")
         snapshots.keep(recovery, taken)
         recovery.groups.set_offsets(group, {second: CommittedOffset(offset=0, metadata="b", leader_epoch=None)})
-        planned = restore_snapshot.plan(recovery, taken.snapshot_id, group)
-        assert {change.tp: change.after for change in planned.changes} == {first: CommittedOffset(offset=0, metadata="a"), second: None}
-        restore_snapshot.carry_out(recovery, taken.snapshot_id, group, approved_hash=planned.hash, run_id="r", requested_by="test")
+        planned = group_changes.plan(recovery, to(taken.snapshot_id, group))
+        assert {change.tp: change.after for change in planned.groups[0].changes} == {
+            first: CommittedOffset(offset=0, metadata="a"),
+            second: None,
+        }
+        group_changes.carry_out(recovery, to(taken.snapshot_id, group), approved_hash=planned.hash, run_id="r", requested_by="test")
         assert committed(recovery, first, second, group=group) == [(0, "a"), None]
         recovery.cluster.delete_topics([first.topic])
         recovery.cluster.create_topic(first.topic, partitions=2, replication_factor=1, config={})
         with pytest.raises(Refused, match="was created again"):
-            restore_snapshot.plan(recovery, taken.snapshot_id, group)
+            group_changes.plan(recovery, to(taken.snapshot_id, group))
     finally:
         recovery.groups.delete(group)
         recovery.cluster.delete_topics([first.topic])
@@ -138,7 +147,7 @@ def test_a_group_that_cannot_be_read_is_noted_and_the_savepoint_is_taken(small: 
     assert kept.groups == ()
     assert "an open transaction kept 1 of its offsets from settling" in kept.unread[reader]
     with pytest.raises(NotFound, match="it has: none"):
-        restore_snapshot.plan(recovery, savepoint, reader)
+        group_changes.plan(recovery, to(savepoint, reader))
 
 
 def test_what_somebody_adds_behind_a_snapshot_changes_nothing_that_it_says(small: Small) -> None:
@@ -162,7 +171,7 @@ def test_the_application_s_own_offsets_go_back_only_when_nothing_else_goes_on(bo
         taken = snapshots.take(recovery, [name], snapshot_id="20261121T012345Z-0123456789", topics=None, requested_by="test", reason="")
         snapshots.keep(recovery, taken)
         recovery.groups.set_offsets(name, {found.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
-        approved = restore_snapshot.plan(recovery, taken.snapshot_id, name).hash
+        approved = group_changes.plan(recovery, to(taken.snapshot_id, name)).hash
         expected: type[Refused] = Refused
         if obstacle == "it runs":
             started.touch()
@@ -177,7 +186,7 @@ def test_the_application_s_own_offsets_go_back_only_when_nothing_else_goes_on(bo
             recovery.repository.delete([f"{recovery.layout.offset_snapshot(taken.snapshot_id)}000000000001.json"])
             snapshots.keep(recovery, replace(taken, cluster_id="another"))
         with pytest.raises(expected):
-            restore_snapshot.carry_out(recovery, taken.snapshot_id, name, approved_hash=approved, run_id="r", requested_by="test")
+            group_changes.carry_out(recovery, to(taken.snapshot_id, name), approved_hash=approved, run_id="r", requested_by="test")
         assert committed(recovery, found.input) == [(1, "")]
         holder = recovery.lock.holder()
         assert (holder.owner if holder else None) == ("savepoint r" if obstacle == "another run has the lock" else None)
@@ -197,7 +206,7 @@ def test_a_person_goes_back_from_a_terminal(small: Small, tmp_path: Path) -> Non
     code, out, err = cli(tmp_path, recovery, "offsets", "restore", "small", taken["snapshot_id"], "--plan", "--json")
     assert code == 0, err
     planned = json.loads(out)
-    assert "only offsets go back" in planned["warnings"][0]
+    assert "only offsets change" in planned["groups"][0]["warnings"][0]
     code, _, err = cli(tmp_path, recovery, "offsets", "restore", "small", taken["snapshot_id"], "--approve", "0" * 64)
     assert (code, "was not approved" in err) == (3, True)
     assert committed(recovery, small.input) == [(5, "")]

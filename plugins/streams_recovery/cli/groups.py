@@ -10,42 +10,26 @@ import typer
 
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
-from streams_recovery.cli.offsets import change_cells
+from streams_recovery.cli.offsets import plan_text
 from streams_recovery.cli.screen import data, line, say_command
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.kafka_types import ListedGroup, TopicPartition
+from streams_recovery.core.offsets import reset_options
 from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, csv_text
 from streams_recovery.core.offsets.group_changes import (
     GroupAction,
     GroupChangeDone,
-    GroupChangePlan,
     GroupRequest,
     PartitionScope,
 )
-from streams_recovery.core.offsets.reset_scenarios import (
-    ByDuration,
-    FromFile,
-    ResetScenario,
-    ShiftBy,
-    ToCurrent,
-    ToDatetime,
-    ToEarliest,
-    ToLatest,
-    ToOffset,
-)
+from streams_recovery.core.offsets.reset_options import FromFile
+from streams_recovery.core.offsets.strategies import Strategy
 from streams_recovery.core.status.look import GroupLag, PartitionLag
 from streams_recovery.core.words import command
 from streams_recovery.operations.offsets import group_changes
 from streams_recovery.operations.status.cluster import look_at_group
-
-_TITLES = {
-    GroupAction.RESET: "Reset the offsets of",
-    GroupAction.DELETE_OFFSETS: "Delete offsets of",
-    GroupAction.DELETE: "Delete",
-}
 
 Group = Annotated[list[str] | None, typer.Option("--group", metavar="G", help="A group; may be repeated. Default: the application's own.")]
 AllGroups = Annotated[
@@ -146,14 +130,14 @@ def reset_groups(
     if export and call.as_json:
         raise typer.BadParameter("Only one of --export and --json.")
     scenario = _scenario(
-        ToEarliest() if to_earliest else None,
-        ToLatest() if to_latest else None,
-        ToCurrent() if to_current else None,
-        None if to_offset is None else ToOffset(to_offset),
-        None if to_datetime is None else ToDatetime.parse(to_datetime),
-        None if by_duration is None else ByDuration.parse(by_duration),
-        None if shift_by is None else ShiftBy(shift_by),
-        None if from_file is None else FromFile(from_file.name, _content(from_file)),
+        reset_options.to_earliest() if to_earliest else None,
+        reset_options.to_latest() if to_latest else None,
+        reset_options.to_current() if to_current else None,
+        None if to_offset is None else reset_options.to_offset(to_offset),
+        None if to_datetime is None else reset_options.to_datetime(to_datetime),
+        None if by_duration is None else reset_options.by_duration(by_duration),
+        None if shift_by is None else reset_options.shift_by(shift_by),
+        None if from_file is None else FromFile(name=from_file.name, content=_content(from_file)),
     )
     scope = _scope(topic, all_topics=all_topics, all_input_topics=all_input_topics)
     if (scope is None) is not isinstance(scenario, FromFile):
@@ -212,7 +196,7 @@ def export_groups(
 def _change(call: Call, request: GroupRequest, *, export: bool = False) -> None:
     with recovery_of(call.name, call.configs) as recovery:
         planned = group_changes.plan(recovery, request)
-        text = _text(planned)
+        text = plan_text(planned)
         if call.plan_only and export:
             _print_csv(planned.offsets(), request)
             return
@@ -240,6 +224,7 @@ def _said(done: GroupChangeDone, moved: int) -> str:
         GroupAction.RESET: f"{moved} offsets were set",
         GroupAction.DELETE_OFFSETS: f"{moved} offsets were deleted",
         GroupAction.DELETE: f"it was deleted with {moved} offsets",
+        GroupAction.ROLLBACK: f"{moved} offsets went back",
     }[done.action]
 
 
@@ -249,18 +234,17 @@ def _request(
     *,
     all_groups: bool = False,
     scope: PartitionScope | None = None,
-    scenario: ResetScenario | None = None,
+    scenario: Strategy | None = None,
 ) -> GroupRequest:
     if groups and all_groups:
         raise typer.BadParameter("Only one of --group and --all-groups.")
     return GroupRequest(action=action, groups=tuple(groups or ()), all_groups=all_groups, scope=scope, scenario=scenario)
 
 
-def _scenario(*given: ResetScenario | None) -> ResetScenario:
+def _scenario(*given: Strategy | None) -> Strategy:
     found = [one for one in given if one is not None]
     if len(found) != 1:
-        known = ", ".join(one.OPTION for one in (ToEarliest, ToLatest, ToCurrent, ToOffset, ToDatetime, ByDuration, ShiftBy, FromFile))
-        raise typer.BadParameter(f"Exactly one of {known}.")
+        raise typer.BadParameter(f"Exactly one of {', '.join(reset_options.OPTIONS)}.")
     return found[0]
 
 
@@ -318,27 +302,3 @@ def _cells(one: PartitionLag) -> tuple[str, ...]:
     committed = "-" if one.committed is None else f"{one.committed:,}"
     numbers = (f"{number:,}" for number in (one.end, one.behind, one.undecided, one.gone))
     return one.topic, str(one.partition), one.role or "-", committed, *numbers, one.client or "-"
-
-
-def _text(planned: GroupChangePlan) -> Markdown:
-    moving = sum(len(group.moving) for group in planned.groups)
-    staying = sum(len(group.changes) for group in planned.groups) - moving
-    what = {
-        GroupAction.RESET: md("{} offsets change. {} stay as they are, with their metadata.", moving, staying),
-        GroupAction.DELETE_OFFSETS: md("{} offsets are deleted:", moving),
-        GroupAction.DELETE: md("The groups are deleted with {} offsets:", moving),
-    }[planned.action]
-    return joined(
-        [
-            md("### {} {}", _TITLES[planned.action], joined([code(group.group_id) for group in planned.groups], md(", "))),
-            md(""),
-            md("Plan {}{}", code(planned.hash), md(", for {}", code(planned.what)) if planned.what else md("")),
-            md(""),
-            *warned(planned.warnings),
-            what,
-            md(""),
-            md("| group | partition | before | after |"),
-            md("|---|---|---:|---:|"),
-            *(md("| {} | {} | {} | {} |", group.group_id, *change_cells(change)) for group in planned.groups for change in group.moving),
-        ]
-    )

@@ -15,9 +15,17 @@ from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.forms import reason_field
-from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
-from streams_recovery.core.words import moment, new_id
-from streams_recovery.operations.offsets import restore_snapshot, snapshots
+from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangePlan, GroupRequest
+from streams_recovery.core.offsets.snapshot import OffsetChange
+from streams_recovery.core.words import new_id
+from streams_recovery.operations.offsets import group_changes, snapshots
+
+_TITLES = {
+    GroupAction.RESET: "Reset the offsets of",
+    GroupAction.DELETE_OFFSETS: "Delete offsets of",
+    GroupAction.DELETE: "Delete",
+    GroupAction.ROLLBACK: "Back to a snapshot:",
+}
 
 Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's id; a savepoint's for the one taken with it.")]
 
@@ -78,37 +86,46 @@ def restore_offsets(
     """Take a group's offsets back to a snapshot. Nobody may be in the group. Shows the plan and asks first."""
     with recovery_of(call.name, call.configs) as recovery:
         group_id = group or recovery.application_id
-        planned = restore_snapshot.plan(recovery, snapshot, group_id)
-        if not call.agreed(planned, _text(planned), typed=recovery.application_id):
+        request = GroupRequest(action=GroupAction.ROLLBACK, groups=(group_id,), snapshot=snapshot)
+        planned = group_changes.plan(recovery, request)
+        if not call.agreed(planned, plan_text(planned), typed=recovery.application_id):
             return
         run = requester()
-        done = restore_snapshot.carry_out(
-            recovery, snapshot, group_id, approved_hash=planned.hash, run_id=run.run_id, requested_by=run.requested_by
-        )
+        done = group_changes.carry_out(recovery, request, approved_hash=planned.hash, run_id=run.run_id, requested_by=run.requested_by)
+    moved, partitions = done.moved[group_id], len(planned.groups[0].changes)
     if call.as_json:
-        print_json(done)
+        print_json({"group_id": group_id, "snapshot_id": snapshot, "before": done.before, "partitions": partitions, "moved": moved})
     else:
-        line(f"{done.moved} of {done.partitions} offsets of {done.group_id} went back; what was there is snapshot {done.before}")
+        before = "" if done.before is None else f"; what was there is snapshot {done.before}"
+        line(f"{moved} of {partitions} offsets of {group_id} went back{before}")
 
 
-def _text(planned: RollbackPlan) -> Markdown:
+def plan_text(planned: GroupChangePlan) -> Markdown:
+    """A change of groups for a person."""
+    moving = sum(len(group.moving) for group in planned.groups)
+    staying = sum(len(group.changes) for group in planned.groups) - moving
+    what = {
+        GroupAction.RESET: md("{} offsets change. {} stay as they are, with their metadata.", moving, staying),
+        GroupAction.DELETE_OFFSETS: md("{} offsets are deleted:", moving),
+        GroupAction.DELETE: md("The groups are deleted with {} offsets:", moving),
+        GroupAction.ROLLBACK: md("{} of {} offsets move:", moving, moving + staying),
+    }[planned.action]
     return joined(
         [
-            md("### Group {} back to snapshot {}", code(planned.group_id), code(planned.snapshot_id)),
+            md("### {} {}", _TITLES[planned.action], joined([code(group.group_id) for group in planned.groups], md(", "))),
             md(""),
-            md("Taken **{}**. Plan {}.", moment(planned.taken_at), code(planned.hash)),
+            md("Plan {}{}", code(planned.hash), md(", for {}", code(planned.what)) if planned.what else md("")),
             md(""),
             *warned(planned.warnings),
-            md("{} of {} offsets move:", planned.moving, len(planned.changes)),
+            what,
             md(""),
-            md("| partition | before | after |"),
-            md("|---|---:|---:|"),
-            *(md("| {} | {} | {} |", *change_cells(change)) for change in planned.changes if not change.same),
+            md("| group | partition | before | after |"),
+            md("|---|---|---:|---:|"),
+            *(md("| {} | {} | {} | {} |", group.group_id, *_cells(change)) for group in planned.groups for change in group.moving),
         ]
     )
 
 
-def change_cells(change: OffsetChange) -> tuple[object, object, object]:
-    """The cells of a change in a plan: partition, offset before and offset after."""
+def _cells(change: OffsetChange) -> tuple[object, object, object]:
     before = "-" if change.before is None else change.before
     return change.tp, before, "deleted" if change.after is None else change.after.offset

@@ -15,12 +15,13 @@ from markdown_it import MarkdownIt
 import streams_recovery
 from streams_recovery.cli import maintenance as commands
 from streams_recovery.cli.look import findings_text
-from streams_recovery.cli.offsets import _text as rollback_text
+from streams_recovery.cli.offsets import plan_text as rollback_text
 from streams_recovery.core.compaction.values import CompactionPlan, How, TopicCompaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, logger, md, visible, visible_lines
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
-from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
+from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangePlan, GroupPlan
+from streams_recovery.core.offsets.snapshot import OffsetChange
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, Harm, KeptWork, StoredFile, Undelete
@@ -187,7 +188,13 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
     "append": (append_text, ("in",)),
     "offsets": (
         rollback_text,
-        RollbackPlan(application_id="a", snapshot_id="s", taken_at=_WHEN, group_id="group", changes=(_CHANGE,), warnings=("w", "x")),
+        GroupChangePlan(
+            application_id="a",
+            action=GroupAction.ROLLBACK,
+            what="s",
+            groups=(GroupPlan(group_id="group", kind="k", streams=True, changes=(_CHANGE,), by_rule=(), warnings=("w", "x")),),
+            left_out=(),
+        ),
     ),
     "undelete": (
         commands._undelete_text,
@@ -215,7 +222,7 @@ def _read(text: Markdown) -> list[str]:
     assert isinstance(text, Markdown)
     assert visible_lines(text) == text
     # The hash is that of another plan.
-    return [re.sub(r"Plan [0-9a-f]{12,64}\.", "Plan.", line) for line in markdown_text(text)]
+    return [re.sub(r"Plan [0-9a-f]{12,64}([.,])", r"Plan\1", line) for line in markdown_text(text)]
 
 
 @given(TEXTS)

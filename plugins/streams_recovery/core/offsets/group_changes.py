@@ -1,7 +1,7 @@
-"""Plans to change consumer groups: setting their offsets, deleting offsets, deleting groups. Pure.
+"""Plans to change consumer groups: setting their offsets, deleting offsets, deleting groups, going back to a snapshot. Pure.
 
-The results are those of Kafka's own group tools. What those do without a word (an offset outside a log becomes its nearest end, metadata goes, a Kafka
-Streams application keeps its state) is said in the plan.
+The results are those of Kafka's own group tools, which have no snapshots. What those do without a word (an offset outside a log becomes its nearest end,
+metadata goes, a Kafka Streams application keeps its state) is said in the plan.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from streams_recovery.core import codec
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
-from streams_recovery.core.offsets.reset_scenarios import ResetScenario, ToCurrent, ToLatest
-from streams_recovery.core.offsets.snapshot import OffsetChange
-from streams_recovery.core.offsets.strategies import Logs
+from streams_recovery.core.offsets.snapshot import OffsetChange, OffsetSnapshot
+from streams_recovery.core.offsets.strategies import Exact, Latest, Logs, Strategy
 from streams_recovery.core.words import first_names
 
 _SCOPED = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10}(?:,\d{1,10})*)", re.ASCII)
@@ -33,6 +33,7 @@ class GroupAction(enum.StrEnum):
     RESET = "reset"
     DELETE_OFFSETS = "delete-offsets"
     DELETE = "delete"
+    ROLLBACK = "rollback"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +76,14 @@ class PartitionScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequest:
-    """A person's request. Without ``groups`` the application's own is meant, unless it is ``all_groups``."""
+    """A person's request. Without ``groups`` the application's own is meant, unless it is ``all_groups``. ``snapshot`` is the id of one to go back to."""
 
     action: GroupAction
     groups: tuple[str, ...] = ()
     all_groups: bool = False
     scope: PartitionScope | None = None
-    scenario: ResetScenario | None = None
+    scenario: Strategy | None = None
+    snapshot: str | None = None
 
     @property
     def several(self) -> bool:
@@ -149,7 +151,7 @@ class GroupChangePlan:
             "the application": self.application_id,
             "what is done": [self.action.value, self.what],
             "the groups (`--group`)": [group.group_id for group in self.groups],
-            "the offsets": [[group.group_id, *_approved(group)] for group in self.groups],
+            "the offsets": [[group.group_id, *_approved(group, self.action)] for group in self.groups],
         }
 
     def offsets(self) -> dict[str, dict[TopicPartition, int]]:
@@ -197,7 +199,7 @@ def scoped_partitions(
     return chosen | {tp for tp in committed if scope.inputs and inputs is not None and tp.topic in inputs}
 
 
-def plan_reset(group: GroupNow, scenario: ResetScenario, chosen: Collection[TopicPartition], logs: Logs) -> GroupPlan:
+def plan_reset(group: GroupNow, scenario: Strategy, chosen: Collection[TopicPartition], logs: Logs) -> GroupPlan:
     """New offsets for the ``chosen`` partitions of a group. An offset that does not move keeps its metadata. An offset that moves has none, because metadata
     belongs to the old offset. Raises ``Refused`` if a scenario has nothing to count from.
     """
@@ -217,10 +219,10 @@ def plan_reset(group: GroupNow, scenario: ResetScenario, chosen: Collection[Topi
             group=group.group_id,
             partitions=[str(tp) for tp in without],
         )
-    bounded = {tp: min(max(offset, logs.starts[tp]), logs.ends[tp]) if scenario.BOUNDED else offset for tp, offset in wanted.items()}
+    bounded = {tp: logs.within(tp, offset) if scenario.BOUNDED else offset for tp, offset in wanted.items()}
     limited = {tp: asked for tp, asked in wanted.items() if bounded[tp] != asked}
     # The end of a log that has no offset yet, too: it is the log's to say.
-    by_rule = {tp for tp in wanted if scenario.FROM_LOG or tp in limited or (isinstance(scenario, ToCurrent) and tp not in group.committed)}
+    by_rule = {tp for tp in wanted if scenario.FROM_LOG or tp in limited or (isinstance(scenario, Exact) and tp not in group.committed)}
     changes = tuple(_set(tp, group.committed.get(tp), offset) for tp, offset in bounded.items())
     return GroupPlan(
         group_id=group.group_id,
@@ -246,8 +248,49 @@ def plan_deletion(group: GroupNow, chosen: Collection[TopicPartition]) -> GroupP
     )
 
 
-def _approved(group: GroupPlan) -> list[object]:
+def plan_rollback(
+    group: GroupNow, snapshot: OffsetSnapshot, topics: Mapping[str, TopicDescription], spans: Mapping[TopicPartition, tuple[int, int]]
+) -> GroupPlan:
+    """The way back of a group to a snapshot: offsets and metadata as they were, and none where there was none on these topics. ``topics`` are those of the
+    snapshot that still exist, ``spans`` the ``[start, end]`` of their logs. Raises ``Refused`` for offsets that have no meaning any more, all at once: those of
+    topics that are gone or were created again, and those outside their logs.
+    """
+    wanted = snapshot.group(group.group_id)
+    problems = [_topic_problem(name, topic_id, topics.get(name)) for name, topic_id in sorted(wanted.topics.items())]
+    found = [problem for problem in problems if problem] or [
+        f"{tp} at {item.offset} is outside [{spans[tp][0]}, {spans[tp][1]}]" if tp in spans else f"{tp} is gone"
+        for tp, item in sorted(wanted.offsets.items())
+        if tp not in spans or not spans[tp][0] <= item.offset <= spans[tp][1]
+    ]
+    if found:
+        raise Refused(
+            f"group {group.group_id} cannot go back to snapshot {snapshot.snapshot_id}: {'; '.join(found[:20])}",
+            next_step="nothing was changed; choose a newer snapshot, or set offsets with streams-recovery groups reset",
+            problems=found,
+        )
+    now = {tp: known for tp, known in group.committed.items() if tp.topic in wanted.topics}
+    changes = tuple(_back(tp, now.get(tp), wanted.offsets.get(tp)) for tp in sorted({*wanted.offsets, *now}))
+    return GroupPlan(
+        group_id=group.group_id, kind=group.kind, streams=group.streams, changes=changes, by_rule=(), warnings=_of_group(group, changes)
+    )
+
+
+def _topic_problem(name: str, topic_id: str, found: TopicDescription | None) -> str | None:
+    if found is None:
+        return f"topic {name} is gone"
+    return None if found.topic_id == topic_id else f"topic {name} was created again (id {topic_id} became {found.topic_id})"
+
+
+def _back(tp: TopicPartition, known: CommittedOffset | None, wanted: CommittedOffset | None) -> OffsetChange:
+    same = known is not None and wanted is not None and (known.offset, known.metadata) == (wanted.offset, wanted.metadata)
+    return OffsetChange(tp=tp, before=known.offset if known else None, after=wanted, same=same)
+
+
+def _approved(group: GroupPlan, action: GroupAction) -> list[object]:
     rule = set(group.by_rule)
+    if action is GroupAction.ROLLBACK:
+        # Metadata comes from the snapshot, too.
+        return [[str(change.tp), codec.encode(change.after)] for change in group.changes]
     return [
         [str(change.tp), _BY_RULE if change.tp in rule else None if change.after is None else change.after.offset]
         for change in group.changes
@@ -276,14 +319,14 @@ def _of_group(group: GroupNow, changes: Collection[OffsetChange]) -> tuple[str, 
     return tuple(found)
 
 
-def _of_logs(scenario: ResetScenario, wanted: Mapping[TopicPartition, int], logs: Logs) -> list[str]:
+def _of_logs(scenario: Strategy, wanted: Mapping[TopicPartition, int], logs: Logs) -> list[str]:
     found = []
     outside = [tp for tp, offset in wanted.items() if not logs.starts[tp] <= offset <= logs.ends[tp]]
     if outside:
         found.append(f"the present offset is outside the log, and stays there: {first_names(outside)}")
     if late := [tp for tp in wanted if tp in logs.at_time and logs.at_time[tp] is None]:
         found.append(f"no record is of that time or later, so that it is the end of the log: {first_names(late)}")
-    if isinstance(scenario, ToLatest) and (open_ones := [tp for tp in wanted if logs.stable[tp] < logs.ends[tp]]):
+    if isinstance(scenario, Latest) and (open_ones := [tp for tp in wanted if logs.stable[tp] < logs.ends[tp]]):
         found.append(f"records of transactions that are still open are before the end, and are skipped: {first_names(open_ones)}")
     return found
 

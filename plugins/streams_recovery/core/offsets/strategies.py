@@ -1,7 +1,12 @@
-"""Strategies for the offsets at which an application goes on in its inputs after a restore.
+"""Strategies for the offsets at which a group goes on: an application in its inputs after a restore, or any group that a person resets.
 
-A person asks for one in a line of text, the same in a configuration, a run's params and on the command line. No strategy needs anything in the records
-themselves. ``OffsetStrategy`` is the list of all strategies. Patterns, help texts and the schema come from it.
+For a restore a person asks for one in a line of text, the same in a configuration, a run's params and on the command line. ``OffsetStrategy`` is the list of
+these, and patterns, help texts and the schema come from it. For a reset they have the names of Kafka's own options: see ``reset_options``. No strategy needs
+anything in the records themselves.
+
+The two uses differ in two things on purpose. A restore goes on at the last stable offset at most, because what is behind it belongs to transactions that are
+still open and would be skipped; Kafka's tools go to the end of the log (``Logs.behind_open``). And an offset that a file names is refused by a restore where
+it is outside the log; Kafka's tools take the nearest end (``BOUNDED``).
 """
 
 from __future__ import annotations
@@ -20,12 +25,23 @@ from streams_recovery.core.words import first_names, milliseconds, parse_moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """First offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None if there is no such record."""
+    """First offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None if there is no such record.
+    ``behind_open`` tells that a group may go on behind transactions that are still open.
+    """
 
     starts: Mapping[TopicPartition, int]
     stable: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     at_time: Mapping[TopicPartition, int | None]
+    behind_open: bool = False
+
+    def last(self, tp: TopicPartition) -> int:
+        """The last offset at which a group may go on."""
+        return (self.ends if self.behind_open else self.stable)[tp]
+
+    def within(self, tp: TopicPartition, offset: int) -> int:
+        """The offset, or the nearer end of the log if it is outside."""
+        return max(self.starts[tp], min(offset, self.last(tp)))
 
     def lag(self, tp: TopicPartition, offset: int) -> Lag:
         """The lag of a group that is given this offset."""
@@ -41,7 +57,8 @@ class Strategy:
 
     ``FORM`` is an example of it, ``PATTERN`` is what a configuration and a run's params may say, whole. ``HELP`` and ``REBUILD_HELP`` complete "the inputs
     go on ..." for a restore and for a rebuild, which has no state. A strategy without ``REBUILD_HELP`` has no meaning there, and refuses it.
-    ``FROM_LOG`` tells that the log has the offset, and not a person or a savepoint. ``FROM_START`` tells that all of the input is read.
+    ``FROM_LOG`` tells that the log has the offset, and not a person or a savepoint. ``FROM_START`` tells that all of the input is read. ``BOUNDED`` tells that
+    an offset outside the log becomes its nearest end.
     """
 
     KIND: ClassVar[str]
@@ -51,6 +68,7 @@ class Strategy:
     REBUILD_HELP: ClassVar[str]
     FROM_LOG: ClassVar[bool] = False
     FROM_START: ClassVar[bool] = False
+    BOUNDED: ClassVar[bool] = False
     NEXT_STEP_OUTSIDE: ClassVar[str] = "choose offsets within the logs"
 
     text: str
@@ -67,10 +85,24 @@ class Strategy:
         """Its kind, and whether something has to follow."""
         return cls.KIND if cls.FORM == cls.KIND else f"{cls.KIND}:..."
 
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int | None:
+        """The offset that is asked for, None if there is nothing to count from. ``known`` is the offset of the restored state; in a rebuild and a reset it is
+        the present committed offset, None if there is none.
+        """
+
     def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
         """The offset for an input partition, and True if this number was asked for, and not a place in a log that moves. ``exact`` is the offset of the state,
         in a rebuild the present committed offset.
         """
+        asked = self.wanted(tp, exact, logs)
+        wanted = exact if asked is None else asked
+        offset = logs.within(tp, wanted) if self.BOUNDED else wanted
+        return offset, not self.FROM_LOG and offset == wanted
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, int] | None:
+        """The partitions that the strategy itself names, None if it names none."""
+        return None
 
     def moment(self, now: int) -> int | None:
         """The time in milliseconds that is looked for in the logs when a plan is made at ``now``, None for a strategy that looks for none."""
@@ -106,8 +138,9 @@ class Exact(Strategy):
         "restore into another cluster with the inputs, rebuild from the input, or choose another strategy for the offsets"
     )
 
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        return exact, True
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int:
+        """The known offset, also one outside the log; the end where there is none."""
+        return logs.last(tp) if known is None else known
 
     def check_rebuild(
         self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
@@ -131,8 +164,8 @@ class Earliest(Strategy):
     FROM_LOG: ClassVar = True
     FROM_START: ClassVar = True
 
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        return logs.starts[tp], False
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int:
+        return logs.starts[tp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,19 +179,18 @@ class Latest(Strategy):
     REBUILD_HELP: ClassVar = HELP
     FROM_LOG: ClassVar = True
 
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The last stable offset. Behind it are records of transactions that are still open: to begin at the high watermark would skip them unread."""
-        return logs.stable[tp], False
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int:
+        return logs.last(tp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ByTime(Strategy):
     FROM_LOG: ClassVar = True
 
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int:
         """The first offset at that time or later, the end where there is none."""
         found = logs.at_time[tp]
-        return (logs.stable[tp] if found is None else found), False
+        return logs.last(tp) if found is None else found
 
     def check_made(self, topics: Sequence[str]) -> None:
         """Raise ``Refused`` for inputs whose records are not there yet."""
@@ -222,6 +254,7 @@ class Shift(Strategy):
     PATTERN: ClassVar = r"shift:[+-]?\d{1,18}"
     HELP: ClassVar = "this many offsets before or after the exact one, within the log"
     REBUILD_HELP: ClassVar = "this many offsets before or after the committed one, within the log"
+    BOUNDED: ClassVar = True
 
     by: int
 
@@ -231,9 +264,8 @@ class Shift(Strategy):
             raise ConfigInvalid(f"{argument[:80]!r} is not a number of offsets", next_step="write it like shift:-100 or shift:100")
         return cls(text=text, by=int(argument))
 
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The shifted offset. Where it is outside the log, the end of the log on that side."""
-        return _within(tp, exact + self.by, logs)
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int | None:
+        return None if known is None else known + self.by
 
     def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
         return (f"the shift is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
@@ -260,6 +292,7 @@ class OneOffset(Strategy):
     PATTERN: ClassVar = r"offset:\d{1,18}"
     HELP: ClassVar = "at this offset in every partition, within the log"
     REBUILD_HELP: ClassVar = HELP
+    BOUNDED: ClassVar = True
 
     at: int
 
@@ -269,27 +302,24 @@ class OneOffset(Strategy):
             raise ConfigInvalid(f"{argument[:80]!r} is not an offset", next_step="write it like offset:1000, or shift:-100 for a distance")
         return cls(text=text, at=int(argument))
 
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The offset. Where it is outside the log, the end of the log on that side."""
-        return _within(tp, self.at, logs)
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int:
+        return self.at
 
     def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
         return (f"offset {self.at} is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
-
-
-def _within(tp: TopicPartition, wanted: int, logs: Logs) -> tuple[int, bool]:
-    """The wanted offset, or the nearer end of the log if it is outside; and True if it is the wanted one."""
-    bounded = max(logs.starts[tp], min(wanted, logs.stable[tp]))
-    return bounded, bounded == wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named(Strategy):
     given: Mapping[TopicPartition, int]
 
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The offset that was named, else the exact one."""
-        return self.given.get(tp, exact), True
+    @property
+    def partitions(self) -> Mapping[TopicPartition, int]:
+        return self.given
+
+    def wanted(self, tp: TopicPartition, known: int | None, logs: Logs) -> int | None:
+        """The offset that was named, else the known one."""
+        return self.given.get(tp, known)
 
     def check_inputs(self, inputs: Collection[TopicPartition], repartition: Collection[str]) -> tuple[str, ...]:
         """Raise ``Refused`` for named partitions that are no inputs."""

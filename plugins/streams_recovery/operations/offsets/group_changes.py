@@ -20,10 +20,11 @@ from streams_recovery.core.offsets.group_changes import (
     PartitionScope,
     plan_deletion,
     plan_reset,
+    plan_rollback,
     scoped_partitions,
 )
-from streams_recovery.core.offsets.reset_scenarios import ResetScenario, ToLatest
-from streams_recovery.core.offsets.strategies import Logs
+from streams_recovery.core.offsets.reset_options import FromFile
+from streams_recovery.core.offsets.strategies import Latest, Logs, Strategy
 from streams_recovery.core.preflight.checks import brokers_with_group_trap
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.waiting import WaitNotice
@@ -132,15 +133,15 @@ def export(recovery: RecoveryContext, request: GroupRequest) -> dict[str, dict[T
 def _plan(recovery: RecoveryContext, request: GroupRequest, *, settled: bool) -> GroupChangePlan:
     listed = recovery.groups.listed()
     named = _named(recovery, request, listed)
-    if request.action is GroupAction.RESET:
+    if request.action in (GroupAction.RESET, GroupAction.ROLLBACK):
         _check_kinds(named, listed)
     else:
         _check_there(named, listed)
     groups = [_now(recovery, group_id, listed, settled=settled) for group_id in named]
     left_out = tuple(group.group_id for group in groups if group.live) if request.all_groups else ()
     groups = [group for group in groups if group.group_id not in left_out]
-    planned = _resets(recovery, request, groups) if request.scenario is not None else _deletions(recovery, request, groups)
-    if request.action is not GroupAction.DELETE:
+    planned = _planned(recovery, request, groups)
+    if request.action in (GroupAction.RESET, GroupAction.DELETE_OFFSETS):
         planned = _with_offsets(request, planned)
     if not planned:
         raise NotFound("there is no group to change", next_step="nothing was changed; streams-recovery groups list has them all")
@@ -148,10 +149,29 @@ def _plan(recovery: RecoveryContext, request: GroupRequest, *, settled: bool) ->
     return GroupChangePlan(
         application_id=recovery.application_id,
         action=request.action,
-        what=" ".join(part for part in (scenario, scope, "--all-groups" if request.all_groups else "") if part),
+        what=request.snapshot or " ".join(part for part in (scenario, scope, "--all-groups" if request.all_groups else "") if part),
         groups=tuple(_with_trap(recovery, group, request.action) for group in planned),
         left_out=left_out,
     )
+
+
+def _planned(recovery: RecoveryContext, request: GroupRequest, groups: Sequence[GroupNow]) -> list[GroupPlan]:
+    if request.snapshot is not None:
+        return _rollbacks(recovery, request.snapshot, groups)
+    return _resets(recovery, request, groups) if request.scenario is not None else _deletions(recovery, request, groups)
+
+
+def _rollbacks(recovery: RecoveryContext, snapshot_id: str, groups: Sequence[GroupNow]) -> list[GroupPlan]:
+    snapshot, cluster = snapshots.find(recovery, snapshot_id), recovery.cluster
+    if snapshot.cluster_id != cluster.cluster_id():
+        raise Refused(
+            f"snapshot {snapshot.snapshot_id} was taken of cluster {snapshot.cluster_id}, this is {cluster.cluster_id()}",
+            next_step="offsets of one cluster mean nothing on another; choose a snapshot of this one",
+        )
+    topics = cluster.describe_topics(sorted({name for group in groups for name in snapshot.group(group.group_id).topics}))
+    there = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
+    starts, ends = (cluster.log_starts(there), cluster.high_watermarks(there)) if there else ({}, {})
+    return [plan_rollback(group, snapshot, topics, {tp: (starts[tp], ends[tp]) for tp in there}) for group in groups]
 
 
 def _named(recovery: RecoveryContext, request: GroupRequest, listed: Mapping[str, ListedGroup]) -> list[str]:
@@ -236,10 +256,11 @@ def _with_offsets(request: GroupRequest, planned: list[GroupPlan]) -> list[Group
     return [group for group in planned if group.changes]
 
 
-def _of_group(request: GroupRequest, group_id: str) -> ResetScenario:
+def _of_group(request: GroupRequest, group_id: str) -> Strategy:
     if request.scenario is None:
         raise AssertionError(request.action)
-    return request.scenario.of_group(group_id, several=request.several)
+    scenario = request.scenario
+    return scenario.of_group(group_id, several=request.several) if isinstance(scenario, FromFile) else scenario
 
 
 def _deletions(recovery: RecoveryContext, request: GroupRequest, groups: Sequence[GroupNow]) -> list[GroupPlan]:
@@ -252,7 +273,7 @@ def _deletions(recovery: RecoveryContext, request: GroupRequest, groups: Sequenc
     ]
 
 
-def _logs(recovery: RecoveryContext, scenario: ResetScenario | None, partitions: Collection[TopicPartition]) -> Logs:
+def _logs(recovery: RecoveryContext, scenario: Strategy | None, partitions: Collection[TopicPartition]) -> Logs:
     if not partitions:
         return Logs(starts={}, stable={}, ends={}, at_time={})
     wanted, cluster = sorted(partitions), recovery.cluster
@@ -260,15 +281,20 @@ def _logs(recovery: RecoveryContext, scenario: ResetScenario | None, partitions:
     ends = cluster.high_watermarks(wanted)
     return Logs(
         starts=cluster.log_starts(wanted),
-        stable=cluster.last_stable_offsets(wanted) if isinstance(scenario, ToLatest) else ends,
+        stable=cluster.last_stable_offsets(wanted) if isinstance(scenario, Latest) else ends,
         ends=ends,
         at_time={} if at is None else cluster.offsets_for_times(wanted, at),
+        behind_open=True,
     )
 
 
 def _with_trap(recovery: RecoveryContext, group: GroupPlan, action: GroupAction) -> GroupPlan:
     """A group of the streams protocol cannot be made by setting offsets: who goes back after its deletion makes a classic one."""
-    risky = group.kind == "absent" if action is GroupAction.RESET else group.kind == "streams" and action is GroupAction.DELETE
+    risky = (
+        group.kind == "absent"
+        if action in (GroupAction.RESET, GroupAction.ROLLBACK)
+        else group.kind == "streams" and action is GroupAction.DELETE
+    )
     found = brokers_with_group_trap(recovery.cluster.facts().metadata_level) if risky else None
     if found is None:
         return group

@@ -22,34 +22,38 @@ from streams_recovery.core.offsets.group_changes import (
     plan_reset,
     scoped_partitions,
 )
-from streams_recovery.core.offsets.reset_scenarios import (
-    ByDuration,
+from streams_recovery.core.offsets.reset_options import (
     FromFile,
-    ResetScenario,
-    ShiftBy,
-    ToCurrent,
-    ToDatetime,
-    ToEarliest,
-    ToLatest,
-    ToOffset,
+    by_duration,
+    shift_by,
+    to_current,
+    to_earliest,
+    to_latest,
+    to_offset,
 )
-from streams_recovery.core.offsets.strategies import Logs
+from streams_recovery.core.offsets.strategies import Duration, Exact, Logs, Shift, Strategy, Timestamp
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(2)]
 ONE, OTHER = PARTITIONS[:2]
-LOGS = Logs(starts=dict.fromkeys(PARTITIONS, 4), stable=dict.fromkeys(PARTITIONS, 9), ends=dict.fromkeys(PARTITIONS, 9), at_time={})
+LOGS = Logs(
+    starts=dict.fromkeys(PARTITIONS, 4),
+    stable=dict.fromkeys(PARTITIONS, 9),
+    ends=dict.fromkeys(PARTITIONS, 9),
+    at_time={},
+    behind_open=True,
+)
 STREAM_TIME = "AgAA"
 
 offsets = st.integers(0, 30)
 committed = st.dictionaries(
     st.sampled_from(PARTITIONS), st.builds(CommittedOffset, offset=offsets, metadata=st.sampled_from(["", STREAM_TIME]))
 )
-scenarios: st.SearchStrategy[ResetScenario] = st.one_of(
-    st.sampled_from([ToEarliest(), ToLatest(), ToCurrent(), ToDatetime(at=5), ByDuration(back=7, given="PT0S")]),
-    st.builds(ToOffset, st.integers(-5, 40)),
-    st.builds(ShiftBy, st.integers(-40, 40)),
+scenarios: st.SearchStrategy[Strategy] = st.one_of(
+    st.sampled_from([to_earliest(), to_latest(), to_current(), Timestamp(text="at 5", at=5), Duration(text="back 7", back=7)]),
+    st.builds(to_offset, st.integers(-5, 40)),
+    st.builds(shift_by, st.integers(-40, 40)),
     st.builds(
-        lambda offset: FromFile("f", "".join(f"{tp.topic},{tp.partition},{offset}\n" for tp in PARTITIONS).encode()).of_group(
+        lambda offset: FromFile(name="f", content="".join(f"{tp.topic},{tp.partition},{offset}\n" for tp in PARTITIONS).encode()).of_group(
             "g", several=False
         ),
         offsets,
@@ -62,7 +66,9 @@ def logs(draw: st.DrawFn) -> Logs:
     starts = {tp: draw(offsets) for tp in PARTITIONS}
     ends = {tp: start + draw(offsets) for tp, start in starts.items()}
     found = {tp: draw(st.one_of(st.none(), st.integers(starts[tp], ends[tp]))) for tp in PARTITIONS}
-    return Logs(starts=starts, stable={tp: draw(st.integers(starts[tp], ends[tp])) for tp in PARTITIONS}, ends=ends, at_time=found)
+    return Logs(
+        starts=starts, stable={tp: draw(st.integers(starts[tp], ends[tp])) for tp in PARTITIONS}, ends=ends, at_time=found, behind_open=True
+    )
 
 
 def group(known: dict[TopicPartition, CommittedOffset], **other: object) -> GroupNow:
@@ -81,9 +87,9 @@ def plan(*groups: GroupPlan, **other: object) -> GroupChangePlan:
 
 @given(known=committed, logs=logs(), scenario=scenarios, chosen=st.sets(st.sampled_from(PARTITIONS), min_size=1))
 def test_every_chosen_partition_ends_inside_its_log_and_no_other_is_touched(
-    known: dict[TopicPartition, CommittedOffset], logs: Logs, scenario: ResetScenario, chosen: set[TopicPartition]
+    known: dict[TopicPartition, CommittedOffset], logs: Logs, scenario: Strategy, chosen: set[TopicPartition]
 ) -> None:
-    if isinstance(scenario, ShiftBy) and chosen - known.keys():
+    if isinstance(scenario, Shift) and chosen - known.keys():
         with pytest.raises(Refused, match="no committed offset to shift"):
             plan_reset(group(known), scenario, chosen, logs)
         return
@@ -92,7 +98,7 @@ def test_every_chosen_partition_ends_inside_its_log_and_no_other_is_touched(
     for change in planned.changes:
         assert change.after is not None
         before = known.get(change.tp)
-        if not (isinstance(scenario, ToCurrent) and before is not None):
+        if not (isinstance(scenario, Exact) and before is not None):
             assert logs.starts[change.tp] <= change.after.offset <= logs.ends[change.tp]
         else:
             assert change.after.offset == before.offset
@@ -111,21 +117,21 @@ def test_a_deletion_takes_what_is_there_and_chosen(known: dict[TopicPartition, C
 @pytest.mark.parametrize(
     ("scenario", "before", "after"),
     [
-        (ToEarliest(), 6, 4),
-        (ToLatest(), 6, 9),
-        (ToCurrent(), 6, 6),
-        (ToCurrent(), 2, 2),
-        (ToCurrent(), None, 9),
-        (ToOffset(7), 6, 7),
-        (ToOffset(1), 6, 4),
-        (ToOffset(-1), None, 4),
-        (ToOffset(99), 6, 9),
-        (ShiftBy(2), 6, 8),
-        (ShiftBy(99), 6, 9),
-        (ShiftBy(-99), 6, 4),
+        (to_earliest(), 6, 4),
+        (to_latest(), 6, 9),
+        (to_current(), 6, 6),
+        (to_current(), 2, 2),
+        (to_current(), None, 9),
+        (to_offset(7), 6, 7),
+        (to_offset(1), 6, 4),
+        (to_offset(-1), None, 4),
+        (to_offset(99), 6, 9),
+        (shift_by(2), 6, 8),
+        (shift_by(99), 6, 9),
+        (shift_by(-99), 6, 4),
     ],
 )
-def test_where_an_offset_goes(scenario: ResetScenario, before: int | None, after: int) -> None:
+def test_where_an_offset_goes(scenario: Strategy, before: int | None, after: int) -> None:
     known = {} if before is None else {ONE: at(before)}
     (change,) = plan_reset(group(known), scenario, [ONE], LOGS).changes
     assert change.after is not None
@@ -133,63 +139,63 @@ def test_where_an_offset_goes(scenario: ResetScenario, before: int | None, after
 
 
 def test_what_has_its_new_offset_already_does_not_move() -> None:
-    planned = plan_reset(group({ONE: at(5), OTHER: at(6)}), ToOffset(5), [ONE, OTHER], LOGS)
+    planned = plan_reset(group({ONE: at(5), OTHER: at(6)}), to_offset(5), [ONE, OTHER], LOGS)
     assert [change.tp for change in planned.moving] == [OTHER]
 
 
 @pytest.mark.parametrize(("found", "after"), [(7, 7), (None, 9)])
 def test_a_time_is_looked_up_and_the_end_is_said(found: int | None, after: int) -> None:
-    planned = plan_reset(group({}), ToDatetime(at=5), [ONE], replace(LOGS, at_time={ONE: found}))
+    planned = plan_reset(group({}), Timestamp(text="at 5", at=5), [ONE], replace(LOGS, at_time={ONE: found}))
     assert planned.changes[0].after == at(after)
     assert any("no record is of that time or later" in one for one in planned.warnings) is (found is None)
 
 
 def test_what_kafka_s_tools_do_without_a_word_is_said() -> None:
-    def said(now: GroupNow, scenario: ResetScenario, logs: Logs = LOGS) -> str:
+    def said(now: GroupNow, scenario: Strategy, logs: Logs = LOGS) -> str:
         return "; ".join(plan_reset(now, scenario, [ONE, OTHER], logs).warnings)
 
     plain = group({ONE: at(6), OTHER: at(6)})
-    assert said(plain, ToOffset(5)) == ""
-    assert "the logs of g limit 2 offsets: a-0 gets 9 in place of 500, a-1 gets 9 in place of 500" in said(plain, ToOffset(500))
-    assert "outside the log, and stays there: a-0" in said(group({ONE: at(2), OTHER: at(6)}), ToCurrent())
+    assert said(plain, to_offset(5)) == ""
+    assert "the logs of g limit 2 offsets: a-0 gets 9 in place of 500, a-1 gets 9 in place of 500" in said(plain, to_offset(500))
+    assert "outside the log, and stays there: a-0" in said(group({ONE: at(2), OTHER: at(6)}), to_current())
     assert "still open are before the end, and are skipped: a-0, a-1" in said(
-        plain, ToLatest(), replace(LOGS, stable=dict.fromkeys(PARTITIONS, 8))
+        plain, to_latest(), replace(LOGS, stable=dict.fromkeys(PARTITIONS, 8))
     )
-    assert "has members: this is refused until they are gone" in said(replace(plain, live=True), ToOffset(5))
-    assert "does not exist: it is created as a classic group" in said(group({}, kind="absent"), ToOffset(5))
-    streams = said(replace(plain, streams=True, repartition={"a"}), ToOffset(5))
+    assert "has members: this is refused until they are gone" in said(replace(plain, live=True), to_offset(5))
+    assert "does not exist: it is created as a classic group" in said(group({}, kind="absent"), to_offset(5))
+    streams = said(replace(plain, streams=True, repartition={"a"}), to_offset(5))
     assert "only offsets change: the state of g stays as it is" in streams
     assert "repartition topics of g are among them: a" in streams
-    assert said(replace(plain, streams=True), ToOffset(6)) == "", "nothing moves"
+    assert said(replace(plain, streams=True), to_offset(6)) == "", "nothing moves"
     many = {TopicPartition("a", number): at(6) for number in range(8)}
-    everywhere = Logs(starts=dict.fromkeys(many, 4), stable={}, ends=dict.fromkeys(many, 9), at_time={})
-    assert plan_reset(group(many), ToOffset(1), many, everywhere).warnings[0].endswith("and 3 more")
+    everywhere = Logs(starts=dict.fromkeys(many, 4), stable={}, ends=dict.fromkeys(many, 9), at_time={}, behind_open=True)
+    assert plan_reset(group(many), to_offset(1), many, everywhere).warnings[0].endswith("and 3 more")
 
 
 def test_the_number_is_approved_where_a_person_named_it_and_the_rule_where_the_log_has_it() -> None:
-    def hashed(scenario: ResetScenario, end: int, known: CommittedOffset | None = None) -> str:
+    def hashed(scenario: Strategy, end: int, known: CommittedOffset | None = None) -> str:
         moved = replace(LOGS, ends=dict.fromkeys(PARTITIONS, end), stable=dict.fromkeys(PARTITIONS, end), at_time={ONE: end})
         return plan(plan_reset(group({ONE: known} if known else {}), scenario, [ONE], moved), what=scenario.text).hash
 
-    for scenario in (ToLatest(), ToDatetime(at=5), ByDuration.parse("PT5S"), ToCurrent(), ToOffset(500)):
+    for scenario in (to_latest(), Timestamp(text="at 5", at=5), by_duration("PT5S"), to_current(), to_offset(500)):
         assert hashed(scenario, 9) == hashed(scenario, 10), scenario
-    assert hashed(ToOffset(500), 9) != hashed(ToOffset(500), 600), "it is inside the log now"
-    assert hashed(ToCurrent(), 9, at(6)) != hashed(ToCurrent(), 9, at(7))
-    assert hashed(ShiftBy(1), 9, at(6)) != hashed(ShiftBy(1), 9, at(7))
-    assert hashed(ToOffset(5), 9) != hashed(ToOffset(6), 9)
-    assert hashed(ToOffset(5), 9, at(6)) == hashed(ToOffset(5), 9, at(7)), "where the group is now is no part of it"
+    assert hashed(to_offset(500), 9) != hashed(to_offset(500), 600), "it is inside the log now"
+    assert hashed(to_current(), 9, at(6)) != hashed(to_current(), 9, at(7))
+    assert hashed(shift_by(1), 9, at(6)) != hashed(shift_by(1), 9, at(7))
+    assert hashed(to_offset(5), 9) != hashed(to_offset(6), 9)
+    assert hashed(to_offset(5), 9, at(6)) == hashed(to_offset(5), 9, at(7)), "where the group is now is no part of it"
 
 
 def test_a_refused_approval_names_what_differs() -> None:
     now = group({ONE: at(6)})
-    known = plan(plan_reset(now, ToOffset(5), [ONE], LOGS), what="--to-offset 5")
+    known = plan(plan_reset(now, to_offset(5), [ONE], LOGS), what="--to-offset 5")
     approved = approval(known)
     other = replace(now, group_id="h")
     for changed, parts in (
         (replace(known, application_id="x"), ("the application",)),
         (replace(known, action=GroupAction.DELETE), ("what is done",)),
-        (replace(known, groups=(plan_reset(other, ToOffset(5), [ONE], LOGS),)), ("the groups (`--group`)", "the offsets")),
-        (replace(known, groups=(plan_reset(now, ToOffset(5), [ONE, OTHER], LOGS),)), ("the offsets",)),
+        (replace(known, groups=(plan_reset(other, to_offset(5), [ONE], LOGS),)), ("the groups (`--group`)", "the offsets")),
+        (replace(known, groups=(plan_reset(now, to_offset(5), [ONE, OTHER], LOGS),)), ("the offsets",)),
         (replace(known, groups=(plan_deletion(now, [ONE]),)), ("the offsets",)),
         (replace(known, left_out=("h",)), ()),
     ):
