@@ -10,6 +10,7 @@ from airflow.sdk.definitions.timetables.simple import ContinuousTimetable
 from airflow.sdk.exceptions import AirflowException
 
 from streams_recovery.config.schedules import plain
+from streams_recovery.operations.compaction import How
 from streams_recovery.operators.base import too_late
 from tests.support.airflow.parsed_dags import ARCHIVE, BACKUP, COMPACT, DESTRUCTIVE, EXPIRE, NAME, RUN, VERIFY
 
@@ -81,6 +82,10 @@ def test_a_compaction_publishes_only_what_its_job_has_proven_and_touches_no_appl
     dag = dags[COMPACT]
     assert (dag.schedule, dag.catchup, dag.max_active_runs) == (None, False, 1)
     assert dag.get_task("publish").get_flat_relative_ids(upstream=True) == {"plan", "write_files"}
+    assert (dag.params["how"], dag.get_task("plan").how) == ("latest-per-key", "{{ params.how }}")
+    assert {dag.params.get_param("how").resolve(how) for how in How} == {"latest-per-key", "small-files"}
+    with pytest.raises((AirflowException, ValueError)):
+        dag.params.get_param("how").resolve("smaller")
     assert set(dag.task_ids) & DESTRUCTIVE == set()
     with pytest.raises((AirflowException, ValueError)):
         dag.params.get_param("savepoint").resolve("all")

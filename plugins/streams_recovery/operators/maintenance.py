@@ -133,7 +133,11 @@ class PlanCompactionOperator(StepOperator):
 
     def why_not(self, plan: compaction.CompactionPlan) -> str:
         """The reason to skip, empty if there is something to do."""
-        return "" if plan.ranges else f"Nothing of savepoint {plan.savepoint_id} can be {plan.how.done}, or all of it is already"
+        if plan.ranges:
+            return ""
+        if plan.how is compaction.How.SMALL_FILES:
+            return f"No files of savepoint {plan.savepoint_id} are worth merging"
+        return f"Nothing of savepoint {plan.savepoint_id} can be compacted, or all of it is already"
 
 
 class PlanMergeOperator(PlanCompactionOperator):
