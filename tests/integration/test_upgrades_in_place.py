@@ -175,6 +175,19 @@ def test_where_only_the_deployment_fails_the_old_version_goes_on_as_it_was(app: 
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("version", ["same", "adds"])
+def test_a_deployment_that_deploys_nothing_is_told_where_it_can_be_seen(
+    app: Counting, caplog: pytest.LogCaptureFixture, version: str
+) -> None:
+    at_work(app, "aab")
+    app.deploys(version)
+    upgraded(app, asked(app, more(app)))
+    told = f"it has made none of the internal topics that its description adds, {app.id}-more-changelog"
+    assert (told in caplog.text) == (version == "same")
+    assert is_whole(app)
+
+
+@pytest.mark.deep
 def test_what_would_lose_state_is_refused_before_anything_happens(app: Counting) -> None:
     at_work(app, "aab")
     renamed = same(app, "sums")

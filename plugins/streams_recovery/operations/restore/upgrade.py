@@ -94,6 +94,7 @@ def watch(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched:
         found = _looked_at(recovery, limits, change)
         if found.failure is None:
             _check_topics(recovery, ticket, change)
+            _warn_if_the_same(recovery, change)
     if found.failure is not None:
         raise _failed(recovery, ticket, f"after {found.seconds:.0f} s: {found.failure}", seconds=found.seconds, behind=found.behind)
     recovery.artifacts.write_once(ticket.restore_id, _WATCHED, found)
@@ -134,14 +135,25 @@ def _failed(recovery: RecoveryContext, ticket: RestoreTicket, why: str, **facts:
 
 def _check_topics(recovery: RecoveryContext, ticket: RestoreTicket, change: VersionChange) -> None:
     """Raise ``VersionFailed`` unless what runs is what was compared: its description has each internal topic that it has made."""
-    known = {topic.name for topic in _saved(recovery, ticket).topics} | set(change.new_topics)
-    strange = sorted(set(internal_topics(recovery)) - known)
+    known, there = {topic.name for topic in _saved(recovery, ticket).topics} | set(change.new_topics), set(internal_topics(recovery))
+    strange = sorted(there - known)
     if strange:
         raise _failed(
             recovery,
             ticket,
             f"the check: it has made internal topics that its description does not have: {', '.join(strange)}, so another version was compared than runs",
             topics=strange,
+        )
+
+
+def _warn_if_the_same(recovery: RecoveryContext, change: VersionChange) -> None:
+    """Say that the version that was there before may run. No failure: a description has a changelog of a store that is restored from its source, too."""
+    if change.new_topics and not set(change.new_topics) & set(internal_topics(recovery)):
+        LOGGER.warning(
+            "nothing shows that another version of %s runs than before: it has made none of the internal topics that its description adds, %s; see whether "
+            "deploy.command has deployed it",
+            recovery.application_id,
+            ", ".join(change.new_topics),
         )
 
 
