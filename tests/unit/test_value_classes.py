@@ -42,12 +42,11 @@ REASONS = {
         ("Reprocess", "ReprocessOptions"),
     ),
     "a restore names the savepoint that it is of, and may be of none": (
-        ("Manifest", "RestorePlan"),
+        ("Manifest", "PlannedRestore"),
         ("Manifest", "RestoreReport"),
-        ("PublishedSavepoint", "RestorePlan"),
+        ("PlannedRestore", "PublishedSavepoint"),
         ("RestoreReport", "SavepointFacts"),
     ),
-    "a plan has of its source what is approved, and the source has the manifest": (("RestorePlan", "RestoreSource"),),
     "what is asked for names a savepoint; the source is what was found in it": (("Rebuild", "RebuildSource"),),
     "a failover and a restore are asked for in forms of their own": (("Failover", "FromSavepoint"),),
     "other things: each says whose it is, who asked for it, why and when": (
