@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from streams_recovery.application.port import InstanceState, InstanceStatus, StreamsApplication
 from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from streams_recovery.kafka.groups import ConsumerGroups
     from streams_recovery.kafka.transactions import Transactions
 
+    Tools = tuple[KafkaCluster, ConsumerGroups, Transactions]
+
 
 class ConnectionSource(Protocol):
     """The source of secrets: Airflow's connections, or the environment when Airflow is lost."""
@@ -60,21 +63,31 @@ def wall_clock() -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryContext:
-    """The open tools of one application. Not shared between threads. ``site`` is the site of all these tools and of ``config``; ``at`` opens the context of
-    another site. ``configured`` looks for the other applications that are configured on its cluster: the changelogs of their stores by application id.
-    ``applications`` reads all configurations. ``counterpart`` looks at the other application of a pair, so that an entry about who writes the outputs is not
-    simply believed.
-    """
+class ApplicationAtSite:
+    """An application at one site, and its repository."""
 
+    # As it is at the site.
     config: ApplicationConfig
     connections: ConnectionSource
-    connect: Callable[[], KafkaConnection]
     credentials: StorageCredentials | None
+    repository: Repository
+    site: str
+    sites: Sites
+    # Opens the context of another site.
+    at: Callable[[str], AbstractContextManager[RecoveryContext]]
+    clock: Callable[[], int]
+    # Reads all configurations.
+    applications: Applications = dict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryContext(ApplicationAtSite):
+    """The open tools of one application at a site. Not shared between threads."""
+
+    connect: Callable[[], KafkaConnection]
     cluster: KafkaCluster
     groups: ConsumerGroups
     transactions: Transactions
-    repository: Repository
     layout: Layout
     savepoints: SavepointStore
     safety: SavepointStore
@@ -83,13 +96,10 @@ class RecoveryContext:
     ownership: AppendLog[OwnershipEntry]
     lock: ApplicationLock
     application: StreamsApplication
-    site: str
-    sites: Sites
-    at: Callable[[str], AbstractContextManager[RecoveryContext]]
-    clock: Callable[[], int]
+    # Looks at the other application of a pair, so that an entry about who writes the outputs is not simply believed.
     counterpart: Callable[[OwnershipEntry | None], Counterpart]
+    # Looks for the other applications that are configured on its cluster: the changelogs of their stores by application id.
     configured: Callable[[], Mapping[str, Collection[str]]] = dict
-    applications: Applications = dict
 
     @property
     def connection(self) -> KafkaConnection:
@@ -158,6 +168,48 @@ def open_repository(
     return Repository(config.storage.location, credentials, seal=seal_keys(config, connections, writes=writes))
 
 
+def _elsewhere(
+    written: ApplicationConfig,
+    connections: ConnectionSource,
+    clock: Callable[[], int],
+    process: HolderProcess | None,
+    applications: Applications,
+    patience: float,
+) -> Callable[[str], AbstractContextManager[RecoveryContext]]:
+    """Opens the context of the same application at another site."""
+
+    def at(other: str) -> AbstractContextManager[RecoveryContext]:
+        return open_context(written, connections, clock=clock, process=process, applications=applications, site=other, patience=patience)
+
+    return at
+
+
+def _tools(
+    place: ApplicationAtSite, process: HolderProcess | None, connect: Callable[[], KafkaConnection], of_cluster: Tools
+) -> RecoveryContext:
+    """The context at a place, with the tools of its cluster."""
+    config, repository, clock, layout = place.config, place.repository, place.clock, Layout(place.config.application.id)
+    cluster, groups, transactions = of_cluster
+    started = StartedByRole(config, repository, groups, place.applications, partial(place.sites.require_start, place.site))
+    return RecoveryContext(
+        **codec.fields_of(ApplicationAtSite, replace(place, config=current_owner(config, repository, place.applications))),
+        connect=connect,
+        cluster=cluster,
+        groups=groups,
+        transactions=transactions,
+        layout=layout,
+        savepoints=SavepointStore(repository, layout, clock),
+        safety=SavepointStore(repository, layout.safety, clock),
+        artifacts=RunArtifacts(repository, layout),
+        hold_log=AppendLog(repository, layout.holds, HoldEntry, restricts=lambda entry: entry.kind == "applied" and not entry.clear),
+        ownership=ownership_log(repository, layout),
+        lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
+        application=started,
+        counterpart=started.counterpart,
+        configured=cache(lambda: neighbours(config, place.applications())),
+    )
+
+
 @contextmanager
 def open_context(
     config: ApplicationConfig,
@@ -176,54 +228,23 @@ def open_context(
     because its outputs have other names once it is live. ``process`` is the present process if it is a whole run, so that the next run can prove that it is
     dead. ``applications`` reads every configuration there is. ``patience`` bounds the calls to the cluster in seconds, where the configured limit is too long.
     """
-    written = config
-
-    @cache
-    def connect() -> KafkaConnection:
-        return connections.kafka(config.source.connection)
-
-    def at(other: str) -> AbstractContextManager[RecoveryContext]:
-        return open_context(
-            written,
-            connections,
-            clock=clock,
-            process=process,
-            applications=applications,
-            site=other,
-            patience=LOOK_SECONDS if patience is None else patience,
-        )
-
+    at = _elsewhere(config, connections, clock, process, applications, LOOK_SECONDS if patience is None else patience)
     credentials = storage_credentials(config, connections)
     repository = open_repository(config, connections, credentials)
-    layout = Layout(config.application.id)
-    sites = sites_of(written, repository, clock, at)
+    sites = sites_of(config, repository, clock, at)
     here = site if site is not None else sites.destined() if anew else sites.current()
-    config = written.at(here)
-    timeout = min(float(config.source.timeout_seconds), float("inf") if patience is None else patience)
-    with opened(connect, timeout=timeout) as (cluster, groups, transactions):
-        started = StartedByRole(config, repository, groups, applications, partial(sites.require_start, here))
-        yield RecoveryContext(
-            config=current_owner(config, repository, applications),
-            connections=connections,
-            connect=connect,
-            credentials=credentials,
-            cluster=cluster,
-            groups=groups,
-            transactions=transactions,
-            repository=repository,
-            layout=layout,
-            savepoints=SavepointStore(repository, layout, clock),
-            safety=SavepointStore(repository, layout.safety, clock),
-            artifacts=RunArtifacts(repository, layout),
-            hold_log=AppendLog(repository, layout.holds, HoldEntry, restricts=lambda entry: entry.kind == "applied" and not entry.clear),
-            ownership=ownership_log(repository, layout),
-            lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
-            application=started,
-            site=here,
-            sites=sites,
-            at=at,
-            counterpart=started.counterpart,
-            clock=clock,
-            configured=cache(lambda: neighbours(config, applications())),
-            applications=applications,
-        )
+    place = ApplicationAtSite(
+        config=config.at(here),
+        connections=connections,
+        credentials=credentials,
+        repository=repository,
+        site=here,
+        sites=sites,
+        at=at,
+        clock=clock,
+        applications=applications,
+    )
+    connect = cache(partial(connections.kafka, place.config.source.connection))
+    timeout = min(float(place.config.source.timeout_seconds), float("inf") if patience is None else patience)
+    with opened(connect, timeout=timeout) as of_cluster:
+        yield _tools(place, process, connect, of_cluster)
