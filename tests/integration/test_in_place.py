@@ -17,7 +17,8 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.parts.moment import MomentPart
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations import maintenance, restore
-from streams_recovery.operations.restore.in_place import check_still, set_aside
+from streams_recovery.operations.restore.in_place import set_aside
+from streams_recovery.operations.restore.moments import check_still
 from streams_recovery.operations.restore.open import note, stored_plan
 from tests.support.applications.in_place import SETTINGS, Here, closed, cut, opened_append
 from tests.support.applications.restore_steps import load, loaded, opened, saved

@@ -13,8 +13,9 @@ from streams_recovery.core.restore.estimate import STEPS, Timed, estimate
 from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.core.waiting import RateLimits
 from streams_recovery.operations import restore
+from streams_recovery.operations.restore.evidence import earlier_restores, keep_evidence
 from streams_recovery.operations.restore.open import entries, stored_plan
-from streams_recovery.operations.restore.report import Checked, earlier_restores, keep_evidence, report_of, sizes_of
+from streams_recovery.operations.restore.report import Checked, report_of
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked
@@ -60,6 +61,6 @@ def test_evidence_is_whole_or_there_is_none_and_a_changed_one_is_found_out(small
 
     timed = replace(report, seconds=dict.fromkeys(STEPS, 100.0), restore_id="20991121T000000Z-0123456789")
     keep_evidence(recovery.repository, recovery.layout, timed)
-    assert earlier_restores(recovery) == [Timed(sizes=sizes_of(planned), seconds=dict.fromkeys(STEPS, 100.0))]
+    assert earlier_restores(recovery) == [Timed(sizes=planned.sizes, seconds=dict.fromkeys(STEPS, 100.0))]
     free = RateLimits(records_per_second=None, bytes_per_second=None)
-    assert estimate(sizes_of(planned), earlier_restores(recovery), free).total == pytest.approx(600)
+    assert estimate(planned.sizes, earlier_restores(recovery), free).total == pytest.approx(600)

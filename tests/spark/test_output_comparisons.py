@@ -30,7 +30,7 @@ from streams_recovery.core.words import new_id
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import interval, outputs, restore, rollout
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.report import keep_evidence
+from streams_recovery.operations.restore.evidence import keep_evidence
 from streams_recovery.operations.rollout import CutoverStep
 from streams_recovery.operations.rollout.values import keep, newest
 from tests.support.applications.pair import Both, request, switched, two_applications

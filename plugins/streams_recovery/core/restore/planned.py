@@ -13,7 +13,7 @@ from streams_recovery.core.jobs.spec import RowCut
 from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.checked import check_names, check_partitions, check_segment_key
 from streams_recovery.core.repository.segment_file import SegmentFiles
-from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.estimate import Estimate, Sizes
 from streams_recovery.core.restore.point_in_time import LaterTopic
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.single_topics import OtherReader
@@ -167,6 +167,17 @@ class PlannedRestore(RestoreFacts, ABC):
     def rows(self) -> int:
         """Records to write, all topics together."""
         return sum(topic.rows for topic in self.create)
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of what is moved."""
+        return Sizes(
+            records=self.rows,
+            payload_bytes=sum(topic.payload_bytes for topic in self.create),
+            partitions=sum(len(topic.partitions) for topic in self.create),
+            replaced=sum(self.observed.offsets_replaced.values()),
+            to_catch_up=self.observed.records_to_catch_up,
+        )
 
     @property
     def strategy_text(self) -> str:

@@ -35,7 +35,7 @@ from streams_recovery.core.words import moment
 from streams_recovery.operations import interval
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import input_partitions
-from streams_recovery.operations.restore.report import reports, state_evidence
+from streams_recovery.operations.restore.evidence import reports, state_evidence
 from streams_recovery.operations.rollout.discover import look
 from streams_recovery.operations.rollout.open import refuse
 from streams_recovery.operations.rollout.values import await_processed

@@ -23,6 +23,7 @@ from streams_recovery.operations.restore.deferred_input import (
     start_on_interval,
 )
 from streams_recovery.operations.restore.drain import drain
+from streams_recovery.operations.restore.evidence import checked_evidence, evidence, state_evidence
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare, prepare_topics
 from streams_recovery.operations.restore.open import (
     abandon,
@@ -38,7 +39,6 @@ from streams_recovery.operations.restore.open import (
     unfinished_one,
 )
 from streams_recovery.operations.restore.plan import as_approved, plan
-from streams_recovery.operations.restore.report import checked_evidence, evidence, state_evidence
 from streams_recovery.operations.restore.start import arrive, await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
 from streams_recovery.operations.restore.strategies import (
     AsOfMoment,

@@ -21,7 +21,8 @@ from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import known_topics
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
-from streams_recovery.operations.restore.in_place import check_still, quarantine_log
+from streams_recovery.operations.restore.in_place import quarantine_log
+from streams_recovery.operations.restore.moments import check_still
 from streams_recovery.operations.restore.placing import restore_spec
 from streams_recovery.operations.restore.values import UnderLock
 from streams_recovery.operations.unfinished import journal_of, refuse_if_unfinished

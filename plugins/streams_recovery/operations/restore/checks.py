@@ -241,7 +241,7 @@ def proven(
     return {name: evidence for name, evidence in found.items() if evidence is not None}
 
 
-def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
+def without_copies(recovery: RecoveryContext, present: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
     """The present topics without copies: those that earlier restores of this application created under names that the configuration maps to. Each restore makes
     its own copies. A journal makes no other topic a copy.
     """

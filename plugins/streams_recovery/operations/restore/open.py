@@ -30,7 +30,7 @@ from streams_recovery.operations.ownership import refuse_stop
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.move import leave, running_at, where_it_runs
 from streams_recovery.operations.restore.plan import as_approved, plan
-from streams_recovery.operations.restore.strategies import Failover, RestoreRequest
+from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.operations.unfinished import PLAN, half_there, journal_of, plan_of, readable_back, restores_of, unfinished_restore
@@ -155,7 +155,7 @@ def stop(recovery: RecoveryContext, ticket: RestoreTicket) -> StopSummary:
     """
     written = guarded(recovery, ticket, at_least=Phase.OPENED, before=Phase.STARTED)
     with where_it_runs(recovery, ticket.before) as there:
-        if ticket.before is not None and isinstance(ticket.request, Failover):
+        if ticket.before is not None:
             # What was left at the site it goes to, from before it was lost, would work on beside what is restored there.
             bring_down(recovery)
             stopped = leave(recovery, ticket, there, ticket.request.lost, on_record=may_restart(reached(written)))

@@ -4,7 +4,7 @@ is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.application_kind import Dialect
@@ -15,16 +15,15 @@ from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import SegmentFiles
+from streams_recovery.core.repository.survival import ARCHIVE_OUTPUTS, empty_outputs
 from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.outputs_behind import in_state
 from streams_recovery.core.restore.parts import RestorePart
 from streams_recovery.core.restore.parts.savepoint import SavepointPart
 from streams_recovery.core.restore.planned import PartitionLoad, TopicToCreate
-from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, LaterTopic, LogCut, relevant_gaps
 from streams_recovery.core.restore.rebuild import Placed, Target, target_name
-from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
 from streams_recovery.core.restore.topic_settings import TargetSettings, agreed, restored_overrides, to_ask
-from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.operations.context import RecoveryContext
@@ -40,14 +39,8 @@ class RestoreSource:
     part: RestorePart = field(default_factory=SavepointPart)
     # By their names in the savepoint, which rows of inputs and globals belong to the moment.
     cuts: Mapping[TopicPartition, LogCut] = field(default_factory=dict)
-    # Savepoints that were passed over.
-    unreadable: tuple[str, ...] = ()
-    # Why the newest archive was passed over, empty if it was not.
-    passed_archive: str = ""
     # Where the inputs go on.
     offsets: OffsetStrategy = EXACT
-    # The groups that may be moved where the present inputs are cut in place, None if they are not cut.
-    may_move: tuple[str, ...] | None = None
     # The instances at the site that is left.
     running: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -57,37 +50,38 @@ class RestoreSource:
     archive_entry: int | None = None
 
     @property
-    def in_place(self) -> bool:
-        """True when inputs that are there are cut."""
-        return self.may_move is not None
+    def proven_inputs(self) -> Collection[str]:
+        """Inputs that stay, and of which the same records were proven by now."""
+        return ()
 
+    def later(self) -> tuple[LaterTopic, ...]:
+        """Records that are taken out of inputs in place."""
+        return ()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicsSource:
-    """Single topics to bring back: ``images`` are what the savepoint ``manifest`` has of them, and ``cuts`` say which of their rows belong to ``as_of``,
-    by the names they have there. Without a moment there are none. ``unreadable`` savepoints are newer, and were passed over.
-    """
+    def staying(
+        self, _recovery: RecoveryContext, present: Mapping[str, TopicDescription], _later: Iterable[str]
+    ) -> Mapping[str, TopicDescription]:
+        """Topics that are there and are not made again, inputs and outputs only. ``_later`` names the inputs that are cut."""
+        return present
 
-    manifest: Manifest
-    images: tuple[TopicImage, ...]
-    wanted: WantedTopics
-    as_of: AsOf | None
-    cuts: Mapping[TopicPartition, LogCut]
-    read_on: ReadOn
-    unreadable: tuple[str, ...] = ()
+    def refuse_placed(self, _placed: Sequence[Placed]) -> None:
+        """Raise ``Refused`` for topics in the wrong place."""
+        return
 
-    @property
-    def in_place(self) -> bool:
-        """True when the topics come back under their own names."""
-        return not self.wanted.new_name
+    def refuse_joined(self, _joined: Iterable[TopicPartition]) -> None:
+        """Raise ``Refused`` for inputs that the savepoint does not have, where these cannot be read."""
+        return
 
+    def warnings_about(self, placed: Sequence[Placed]) -> tuple[str, ...]:
+        """Warnings about the topics, such as outputs that are gone and come back empty."""
+        found = empty_outputs({one.name: one.image for one in placed if one.made})
+        return tuple(f"{text}. {ARCHIVE_OUTPUTS}" for text in found)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpgradeSource:
-    """State that stays where it is, and the new version that goes on with it. ``manifest`` is the savepoint that the two were compared by."""
-
-    manifest: Manifest
-    change: VersionChange
+    def whole_part(
+        self, _recovery: RecoveryContext, _present: Mapping[str, TopicDescription], _later: tuple[LaterTopic, ...]
+    ) -> RestorePart:
+        """The part of the plan, after the last look."""
+        return self.part
 
 
 def empty_source(topic: TopicImage) -> TopicImage:

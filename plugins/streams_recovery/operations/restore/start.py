@@ -23,11 +23,12 @@ from streams_recovery.operations.discovery import internal_topics
 from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock, require_held, require_lock
 from streams_recovery.operations.restore.drain import awaited_inputs, whole_input
+from streams_recovery.operations.restore.evidence import keep_evidence
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.outputs_behind import list_outputs_behind
 from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
 from streams_recovery.operations.restore.rebuild_plan import offsets_to_remove
-from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
+from streams_recovery.operations.restore.report import Checked, report_of
 from streams_recovery.operations.restore.values import (
     ArrivedSummary,
     OffsetsSummary,

@@ -15,14 +15,17 @@ from streams_recovery.core.restore.estimate import estimate
 from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.planned import Observed, OffsetToSet, PartitionLoad, TopicToCreate
+from streams_recovery.core.restore.point_in_time import AsOf, LogCut
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.single_topics import (
     HowKnown,
     KnownReads,
     OtherReader,
+    ReadOn,
     SingleTopics,
     StateNow,
+    WantedTopics,
     copy_config,
     gap_warnings,
     moved_since,
@@ -40,10 +43,30 @@ from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
 from streams_recovery.operations.restore.checks import refuse_lost_settings, refuse_unwanted, spans, warnings
-from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, target_settings, topic_to_create
-from streams_recovery.operations.restore.report import earlier_restores, sizes_of
+from streams_recovery.operations.restore.evidence import earlier_restores
+from streams_recovery.operations.restore.placing import RestoreSource, target_settings, topic_to_create
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.segments.queries import rows_below, rows_below_and_no_later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsSource:
+    """Single topics to bring back: ``images`` are what the savepoint ``manifest`` has of them, and ``cuts`` say which of their rows belong to ``as_of``,
+    by the names they have there. Without a moment there are none. ``unreadable`` savepoints are newer, and were passed over.
+    """
+
+    manifest: Manifest
+    images: tuple[TopicImage, ...]
+    wanted: WantedTopics
+    as_of: AsOf | None
+    cuts: Mapping[TopicPartition, LogCut]
+    read_on: ReadOn
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def in_place(self) -> bool:
+        """True when the topics come back under their own names."""
+        return not self.wanted.new_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +97,8 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
     wipes = source.in_place and any(_is_table(recovery, one) for one in source.images)
     made = {one.name: one.image for one in targets}
     found = required_for_topics(recovery, source.manifest, made, in_place=source.in_place, wipes=wipes)
-    there = target_settings(recovery, [Placed(image=one.image, name=one.name, made=True) for one in targets if not one.filled])
-    if source.in_place:
-        refuse_lost_settings(recovery, {one.name: one.image for one in targets if not one.filled}, there)
-    create = tuple(_step(one, source, recovery.config.dialect, there) for one in targets)
-    refuse_unwanted(recovery, create)
+    create, of_settings = _made(recovery, source, targets)
     offsets, known = _offsets(recovery, source, targets) if source.in_place else ((), {})
-    cuts = [cut.rows for cut in source.cuts.values()]
-    images = _wanted_images(source)
     planned = RestorePlan(
         application_id=recovery.application_id,
         source_application_id=recovery.application_id,
@@ -97,10 +114,10 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
         offsets_agree=True,
         warnings=(
             *_passed_over(source),
-            *gap_warnings(images),
+            *gap_warnings(_wanted_images(source)),
             *_unlogged(recovery, wipes=wipes),
             *warnings(recovery, source.manifest, source.images),
-            *_about_settings(source, targets, there),
+            *of_settings,
             *_about_sizes(recovery, targets),
             *found,
         ),
@@ -111,21 +128,42 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
             records_to_catch_up=sum(step.rows for step in create if step.role is TopicRole.INPUT) - _read(offsets, targets),
             readers=tuple(_readers(recovery, source, targets)),
         ),
-        part=TopicsPart(
-            single=SingleTopics(
-                names={one.name: one.image.name for one in targets},
-                in_place=source.in_place,
-                partitions=source.wanted.partitions,
-                filled={one.name: one.existing.topic_id for one in targets if one.filled and one.existing is not None},
-                begins={TopicPartition(one.name, number): begin for one in targets for number, begin in one.begins.items()},
-                as_of=source.as_of,
-                later=sum(image.rows for image in images.values()) - sum(cut.rows for cut in cuts) if source.as_of else 0,
-                wipes=wipes,
-                known=known,
-            )
-        ),
+        part=TopicsPart(single=_single(source, targets, known, wipes=wipes)),
     )
-    expected = estimate(sizes_of(planned), earlier_restores(recovery), recovery.config.restore.throttle)
+    return _timed(recovery, planned)
+
+
+def _made(recovery: RecoveryContext, source: TopicsSource, targets: Sequence[_Target]) -> tuple[tuple[TopicToCreate, ...], tuple[str, ...]]:
+    """The topics that are made or filled, and what is to be told of their settings."""
+    whole = [one for one in targets if not one.filled]
+    made = {one.name: one.image for one in whole}
+    there = target_settings(recovery, [Placed(image=one.image, name=one.name, made=True) for one in whole])
+    if source.in_place:
+        refuse_lost_settings(recovery, made, there)
+    create = tuple(_step(one, source, recovery.config.dialect, there) for one in targets)
+    refuse_unwanted(recovery, create)
+    # Nothing is in force on a copy until its owner says so.
+    return create, setting_warnings(made, there) if source.in_place else left_out(made, there)
+
+
+def _single(source: TopicsSource, targets: Sequence[_Target], known: dict[TopicPartition, HowKnown], *, wipes: bool) -> SingleTopics:
+    cuts = [cut.rows for cut in source.cuts.values()]
+    return SingleTopics(
+        names={one.name: one.image.name for one in targets},
+        in_place=source.in_place,
+        partitions=source.wanted.partitions,
+        filled={one.name: one.existing.topic_id for one in targets if one.filled and one.existing is not None},
+        begins={TopicPartition(one.name, number): begin for one in targets for number, begin in one.begins.items()},
+        as_of=source.as_of,
+        later=sum(image.rows for image in _wanted_images(source).values()) - sum(cut.rows for cut in cuts) if source.as_of else 0,
+        wipes=wipes,
+        known=known,
+    )
+
+
+def _timed(recovery: RecoveryContext, planned: RestorePlan) -> RestorePlan:
+    """The plan with an estimate of the steps that single topics take."""
+    expected = estimate(planned.sizes, earlier_restores(recovery), recovery.config.restore.throttle)
     kept = {step: seconds for step, seconds in expected.seconds.items() if step in ("create", "load", "compare")}
     return replace(planned, observed=replace(planned.observed, estimate=replace(expected, seconds=kept)))
 
@@ -215,12 +253,6 @@ def _step(target: _Target, source: TopicsSource, dialect: Dialect, there: Target
         )
         return replace(step, held_config=config, final_config=config, partitions=parts)
     return step
-
-
-def _about_settings(source: TopicsSource, targets: Sequence[_Target], there: TargetSettings) -> tuple[str, ...]:
-    made = {one.name: one.image for one in targets if not one.filled}
-    # Nothing is in force on a copy until its owner says so.
-    return setting_warnings(made, there) if source.in_place else left_out(made, there)
 
 
 def _about_sizes(recovery: RecoveryContext, targets: Sequence[_Target]) -> tuple[str, ...]:

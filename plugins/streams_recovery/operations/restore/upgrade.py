@@ -28,6 +28,7 @@ from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import input_partitions, internal_topics, repartition_partitions
 from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.renewed_lock import HeldLock, renewed_lock, require_held
+from streams_recovery.operations.restore.evidence import keep_evidence
 from streams_recovery.operations.restore.open import (
     abandon,
     end_lock,
@@ -39,7 +40,7 @@ from streams_recovery.operations.restore.open import (
     resume_command,
     stored_plan,
 )
-from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
+from streams_recovery.operations.restore.report import Checked, report_of
 from streams_recovery.operations.restore.start import WIPED, removed_state
 from streams_recovery.operations.restore.strategies import Undo, UpgradeInPlace
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, VersionChecked, verify_summary

@@ -17,9 +17,9 @@ from streams_recovery.core.restore.rebuild import Placed, place
 from streams_recovery.core.status.facts import ClusterFacts
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import spans
+from streams_recovery.operations.restore.evidence import earlier_restores
 from streams_recovery.operations.restore.inputs_there import check_kept
 from streams_recovery.operations.restore.placing import present_topics, target_of
-from streams_recovery.operations.restore.report import earlier_restores
 
 
 def estimate_of(recovery: RecoveryContext, manifest: Manifest, cluster: ClusterFacts) -> Estimate:

@@ -20,7 +20,7 @@ from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.words import is_id, new_id
 from streams_recovery.operations import maintenance, unfinished
-from streams_recovery.operations.restore.report import reports
+from streams_recovery.operations.restore.evidence import reports
 from streams_recovery.operations.unfinished import pin
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.json_object import create_value

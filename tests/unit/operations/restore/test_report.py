@@ -19,7 +19,7 @@ from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.single_topics import SingleTopics
-from streams_recovery.operations.restore.report import StateEvidence, keep_evidence, state_evidence
+from streams_recovery.operations.restore.evidence import StateEvidence, keep_evidence, state_evidence
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.seals import new_private_key
 from tests.support.applications.unreachable import application

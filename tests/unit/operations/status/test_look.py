@@ -25,7 +25,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.archive import archive_log
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.report import keep_evidence
+from streams_recovery.operations.restore.evidence import keep_evidence
 from streams_recovery.operations.status import current as status_current
 from streams_recovery.operations.status import log as logs
 from streams_recovery.operations.status import log as status_log

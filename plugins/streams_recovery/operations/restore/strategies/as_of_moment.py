@@ -48,8 +48,9 @@ from streams_recovery.core.words import LATEST, moment, time_of
 from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, check_state, pieces_with
-from streams_recovery.operations.restore.placing import RestoreSource, restored_state
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.restore.moments import MomentSource
+from streams_recovery.operations.restore.placing import restored_state
+from streams_recovery.operations.restore.strategies.strategy import StateStrategy
 from streams_recovery.segments.queries import split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -66,7 +67,7 @@ class RequestedBase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsOfMoment(RestoreStrategy):
+class AsOfMoment(StateStrategy):
     """The application as it was at a moment: the state of a savepoint and the archived input from there to the moment. ``savepoint`` is the id of the
     base, or ``latest``: the newest one that had read nothing later, or ``none``: all state is built from the archived input. ``source`` is the
     application id whose past it is, empty for the application's own.
@@ -88,7 +89,7 @@ class AsOfMoment(RestoreStrategy):
     compare_keys: Annotated[bool, COMPARE_KEYS] = False
     archive_entry: int | None = None
 
-    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+    def resolve(self, recovery: RecoveryContext) -> MomentSource:
         """The state and the input to restore. Raises ``Refused`` with the facts when no savepoint and no archive fit the moment, and ``Damaged`` for files that
         cannot be used.
         """
@@ -110,7 +111,7 @@ class AsOfMoment(RestoreStrategy):
                 application_id=archive.application_id,
                 moment=self.as_of.moment,
             )
-        return RestoreSource(
+        return MomentSource(
             manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
             cuts=cuts,
             part=MomentPart(

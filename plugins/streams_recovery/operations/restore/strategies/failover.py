@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Self
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
@@ -11,7 +12,7 @@ from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import LOST, TO, SiteMove, check_left, fewer_replicas, left_behind, left_by, stays
 from streams_recovery.core.restore.parts.move import MovePart
-from streams_recovery.core.restore.rebuild import target_name
+from streams_recovery.core.restore.rebuild import Placed, target_name
 from streams_recovery.core.restore.request import (
     ALLOW_AHEAD,
     ALLOW_DAMAGED,
@@ -27,11 +28,11 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.from_savepoint import ChosenState, FromSavepoint, choose
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.restore.strategies.strategy import StateStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failover(RestoreStrategy):
+class Failover(StateStrategy):
     """Move the application to the site ``to``, with the state of a savepoint: an id, or ``latest`` as for a restore. ``lost`` is the name of the site that is
     left, typed by a person when there is no proof that the application is stopped there. It is resolved with the context of the site ``to``.
     """
@@ -53,7 +54,10 @@ class Failover(RestoreStrategy):
     def site(self) -> str:
         return self.to
 
-    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+    def at_cut(self, entry: int) -> Self:
+        return replace(self, state_entry=entry) if self.state_entry is None else self
+
+    def resolve(self, recovery: RecoveryContext) -> MoveSource:
         """The state to restore, with fewer replicas where the site has fewer brokers. Raises what ``choose`` raises, and ``Refused`` if the application belongs
         to this site already, or if it is not proven stopped at the other site and no person has typed that site's name.
         """
@@ -81,7 +85,7 @@ class Failover(RestoreStrategy):
         )
         allowed = Allowed(ahead=self.allow_ahead, replace=self.safeguards.replace)
         there = inputs_there(recovery, manifest, names, present, seen, allowed)
-        return RestoreSource(
+        return MoveSource(
             manifest=there.manifest,
             part=MovePart(
                 move=SiteMove(before=seen.site, to=self.to, lost=bool(self.lost), kept=there.kept, replaced=there.replaced),
@@ -114,6 +118,18 @@ class Failover(RestoreStrategy):
                 state_entry=state_entry,
             ),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveSource(RestoreSource):
+    """A state for another site. Its own warnings tell of the outputs there."""
+
+    @property
+    def proven_inputs(self) -> tuple[str, ...]:
+        return () if self.part.move is None else self.part.move.kept
+
+    def warnings_about(self, _placed: Sequence[Placed]) -> tuple[str, ...]:
+        return ()
 
 
 def _seen_before(recovery: RecoveryContext, to: str, lost: str) -> SeenSite:

@@ -20,16 +20,17 @@ from streams_recovery.core.topic_settings import compacts
 from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, pieces_with
-from streams_recovery.operations.restore.placing import RestoreSource, empty_source, restored_state
+from streams_recovery.operations.restore.moments import MomentSource
+from streams_recovery.operations.restore.placing import empty_source, restored_state
 from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.restore.strategies.strategy import StateStrategy
 from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
 
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfInterval(RestoreStrategy):
+class OfInterval(StateStrategy):
     """The input of an interval of the application id ``source``, processed again. ``savepoint`` is the id of the base, or ``latest``: the newest one
     that had read nothing of the interval, or ``none``: no state at all.
     """
@@ -39,7 +40,7 @@ class OfInterval(RestoreStrategy):
     source: str
     savepoint: str = LATEST
 
-    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+    def resolve(self, recovery: RecoveryContext) -> MomentSource:
         """The input of the interval and the state before it. Raises ``Refused`` when the archive does not reach far enough, records of it may be missing, or
         no savepoint had read nothing of it, or records of it would be left out unasked; and ``Damaged`` for files that cannot be used. One without any
         record is not refused.
@@ -64,7 +65,7 @@ class OfInterval(RestoreStrategy):
         manifest = (
             _without_state(archive) if base is None else restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset)
         )
-        return RestoreSource(
+        return MomentSource(
             manifest=replace(manifest, topics=tuple(_as_processed(topic, cuts) for topic in manifest.topics)),
             cuts=cuts,
             part=IntervalPart(

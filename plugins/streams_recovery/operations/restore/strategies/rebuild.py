@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.offsets.strategies import OffsetStrategy
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import FIRST_OFFSETS, NOTHING_REPLACED, REPLACE, SAFETY, OutputPolicy, Safeguards, delete_field
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.rebuild_plan import RebuildSource, lost_input
+from streams_recovery.operations.restore.rebuild_plan import RebuildSource, lost_input, plan_rebuild
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 
 INPUT_TOPICS: Final = FormField(
@@ -82,10 +84,10 @@ class Rebuild(RestoreStrategy):
     internal_topics: Annotated[tuple[str, ...], INTERNAL_TOPICS] = ()
     archive_entry: int | None = None
 
-    def resolve(self, recovery: RecoveryContext) -> RebuildSource:
-        """See RestoreStrategy. Raises what ``lost_input`` does."""
+    def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
+        """Raises what ``lost_input`` and ``plan_rebuild`` do."""
         archived = lost_input(recovery, self.inputs_from, self.outputs, upto=self.archive_entry) if self.inputs_from else None
-        return RebuildSource(
+        source = RebuildSource(
             archived=archived,
             offsets=self.offsets,
             outputs=self.outputs,
@@ -93,3 +95,4 @@ class Rebuild(RestoreStrategy):
             input_topics=self.input_topics,
             internal_topics=self.internal_topics,
         )
+        return plan_rebuild(recovery, self.safeguards, source)

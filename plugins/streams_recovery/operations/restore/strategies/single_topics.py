@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -12,15 +13,16 @@ from streams_recovery.core.names import NAME, checked_name
 from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.failover import fewer_replicas
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log
 from streams_recovery.core.restore.request import AS_OF, BY
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics, chosen_topics
 from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, check_published, pieces_of, pieces_with
-from streams_recovery.operations.restore.placing import TopicsSource
 from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.restore.topics_plan import TopicsSource, plan_topics
 from streams_recovery.segments.queries import split_at
 
 
@@ -96,9 +98,17 @@ class RestoreTopics(RestoreStrategy):
     def scope(self) -> RestoreScope:
         return RestoreScope.COPIES if self.new_name else RestoreScope.TOPICS
 
+    def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
+        """Raises what ``resolve`` and ``plan_topics`` do."""
+        return plan_topics(recovery, self.resolve(recovery))
+
+    def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
+        """Nothing is started."""
+        return ()
+
     def resolve(self, recovery: RecoveryContext) -> TopicsSource:
-        """See RestoreStrategy. Raises what ``chosen_topics`` does, ``NotFound`` without a savepoint, ``Damaged`` for one that cannot be used, and ``Refused``
-        for a moment that its archive does not reach.
+        """The topics, and what the savepoint has of them. Raises what ``chosen_topics`` does, ``NotFound`` without a savepoint, ``Damaged`` for one that cannot
+        be used, and ``Refused`` for a moment that its archive does not reach.
         """
         if self.new_name:
             checked_name("topic", self.new_name)

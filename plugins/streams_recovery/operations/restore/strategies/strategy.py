@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -12,8 +13,8 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import NOTHING_REPLACED, REASON, Safeguards
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, UpgradeSource
-from streams_recovery.operations.restore.rebuild_plan import RebuildSource
+from streams_recovery.operations.restore.placing import RestoreSource
+from streams_recovery.operations.restore.state_plan import plan_state
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -31,19 +32,30 @@ class RestoreStrategy(ABC):
     FORM = Form()
     # True when what is there is replaced, whatever is asked for.
     REPLACES: ClassVar[bool] = False
+    # True when another version than the last restore has deployed needs a word.
+    DEPLOYS_AS_BEFORE: ClassVar[bool] = True
 
     reason: Annotated[str, REASON]
     safeguards: Safeguards = NOTHING_REPLACED
     compare_keys: bool = False
 
     @abstractmethod
-    def resolve(self, recovery: RecoveryContext) -> RestoreSource | RebuildSource | TopicsSource | UpgradeSource:
-        """The state to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
+    def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
+        """The plan of what would be done now. Changes nothing. ``mine`` has the ids of topics that an earlier attempt created; those count as absent."""
+
+    def at_cut(self, entry: int) -> Self:
+        """The request for the state of this cut behind the savepoint; itself where it asks for another one, or for none."""
+        return self
 
     @property
     def scope(self) -> RestoreScope:
         """The scope: the state, or topics beside it."""
         return RestoreScope.STATE
+
+    @property
+    def lost(self) -> str:
+        """The site that a person says cannot be reached, empty if none."""
+        return ""
 
     @property
     def site(self) -> str | None:
@@ -73,3 +85,16 @@ class RestoreStrategy(ABC):
     def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
         """The command that puts the version there that is started, empty where none is configured."""
         return () if recovery.config.deploy is None else recovery.config.deploy.command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateStrategy(RestoreStrategy):
+    """A strategy that brings back a state from a savepoint."""
+
+    @abstractmethod
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+        """The state to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
+
+    def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
+        """Raises what ``resolve`` and ``plan_state`` do."""
+        return plan_state(recovery, self.safeguards, self.resolve(recovery), mine)

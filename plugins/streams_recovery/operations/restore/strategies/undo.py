@@ -19,7 +19,7 @@ from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, StateStrategy
 from streams_recovery.operations.unfinished import last_replacing, plan_of, replaced_nothing
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -27,7 +27,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undo(RestoreStrategy):
+class Undo(StateStrategy):
     """Restore the state from before the restore ``restore_id``, from its safety savepoint. ``latest`` is the last restore that has one and
     replaced the state: what failed before that has nothing to undo.
     """
@@ -36,6 +36,7 @@ class Undo(RestoreStrategy):
     DAG: ClassVar = "streams_undo"
     COMMAND: ClassVar = "undo"
     REPLACES: ClassVar = True
+    DEPLOYS_AS_BEFORE: ClassVar = False
     restore_id: Annotated[
         str, savepoint_field(name="restore", title="Restore to undo", latest="the last one that replaced the state and saved it")
     ] = LATEST

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.parts.upgrade import UpgradePart
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.planned import Observed
+from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.rollout.described import DescribedTopology, described
 from streams_recovery.core.rollout.upgrade import (
     BEFORE,
@@ -22,9 +27,11 @@ from streams_recovery.core.rollout.upgrade import (
     watched_for,
 )
 from streams_recovery.operations.compatibility import compared, described_by_program, newest_savepoint
-from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.placing import UpgradeSource
+from streams_recovery.operations.context import RecoveryContext, not_gone
+from streams_recovery.operations.discovery import input_partitions
+from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +45,7 @@ class UpgradeInPlace(RestoreStrategy):
     KIND: ClassVar = "upgrade"
     DAG: ClassVar = "streams_upgrade"
     COMMAND: ClassVar = "upgrade"
+    DEPLOYS_AS_BEFORE: ClassVar = False
     topology: Annotated[str, TOPOLOGY] = ""
     before: Annotated[str, BEFORE] = ""
     lose: Annotated[tuple[str, ...], MAY_GO] = ()
@@ -45,15 +53,44 @@ class UpgradeInPlace(RestoreStrategy):
     allow_doubt: Annotated[bool, DOUBT_ALLOWED] = False
     watch: Annotated[str, WATCHED_FOR] = ""
 
-    def resolve(self, recovery: RecoveryContext) -> UpgradeSource:
-        """Compare the newest savepoint's content with the new version. Raises ``ConfigInvalid`` where nothing deploys it or takes it back, or describes it;
-        ``NotFound`` without a savepoint; and ``Refused`` where more would be lost than may be.
+    def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
+        """Compare the newest savepoint's content with the new version. Raises what ``change`` does; ``Refused`` after a restore that failed, and for what would
+        be in the way of it or of the way back; and ``NotFound`` without a savepoint, and for inputs that the new version would not find.
         """
         manifest = newest_savepoint(recovery)
-        return UpgradeSource(manifest=manifest, change=self.change(recovery, manifest))
+        change = self.change(recovery, manifest)
+        refuse_if_unfinished(recovery)
+        inputs = set(input_partitions(recovery))
+        # The way back replaces all of the state.
+        found = required_for_restore(recovery, manifest, replace(self.safeguards, replace=True))
+        before = {tp: known.offset for tp, known in recovery.groups.last_committed(recovery.application_id).items() if tp in inputs}
+        return RestorePlan(
+            application_id=recovery.application_id,
+            source_application_id=recovery.application_id,
+            savepoint_id=None,
+            captured_at=None,
+            consistency=None,
+            safety=SafetyPolicy.REQUIRED,
+            delete=(),
+            create=(),
+            offsets=(),
+            strategy="kept",
+            offsets_agree=True,
+            warnings=tuple(f"for the way back: {one}" for one in found),
+            observed=Observed(
+                instances=tuple(f"{i.name} ({i.detail})" for i in not_gone(recovery)),
+                offsets_replaced={},
+                offsets_before=before,
+                records_to_catch_up=0,
+            ),
+            offsets_kept=tuple(sorted(before)),
+            part=UpgradePart(upgrade=change),
+        )
 
     def change(self, recovery: RecoveryContext, manifest: Manifest, *, again: bool = False) -> VersionChange:
-        """Compare this state with the new version. ``again``: what may be lost may have become no loss since it was asked for. Raises what ``resolve`` does."""
+        """Compare this state with the new version. ``again``: what may be lost may have become no loss since it was asked for. Raises
+        ``ConfigInvalid`` where nothing deploys it or takes it back, or describes it, and ``Refused`` where more would be lost than may be.
+        """
         deploy = recovery.config.deploy
         if deploy is None or deploy.roll_back is None:
             raise ConfigInvalid(

@@ -12,8 +12,7 @@ from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.parts.moment import MomentPart, PointInTime
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut
 from streams_recovery.core.restore.rebuild import Placed
-from streams_recovery.operations.restore.placing import RestoreSource
-from streams_recovery.operations.restore.plan import moment_warnings
+from streams_recovery.operations.restore.moments import MomentSource, moment_warnings
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 HOUR = str(3_600_000)
@@ -22,7 +21,7 @@ HOUR = str(3_600_000)
 def said(role: TopicRole, *, made: bool = True, first_later: int | None = 4, **config: str) -> tuple[str, ...]:
     found: TopicImage = replace(topic((image((segment(0, 10, [0, 4]),)),), name="in", role=role), config=config)
     rows = RowCut(by=CutBy.TIMESTAMP, moment=9, first_later=first_later, rows=1, late=0)
-    begin = RestoreSource(
+    begin = MomentSource(
         manifest=manifest_of(found),
         cuts={TopicPartition("in", 0): LogCut(files=(), rows=rows)},
         part=MomentPart(point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a")),
@@ -37,7 +36,7 @@ def test_an_input_that_is_cut_at_the_moment_needs_no_words() -> None:
 def test_what_is_left_out_of_an_interval_and_why_an_archive_is_older_is_told() -> None:
     part = RowSlice(since=1, first=None, stop=4, own=1, lead=0, wrong=1, left=2, around=3)
     rows = RowCut(by=CutBy.TIMESTAMP, moment=9, first_later=4, rows=1, late=0, slice=part)
-    begin = RestoreSource(
+    begin = MomentSource(
         manifest=manifest_of(),
         cuts={TopicPartition("in", 0): LogCut(files=(), rows=rows)},
         part=MomentPart(point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a")),
