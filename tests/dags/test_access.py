@@ -12,13 +12,13 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.serialization.serialized_objects import DagSerialization
 
-from streams_recovery.config.dags import own_dags, removed_dags, shared_dags
 from streams_recovery.config.loader import load_application
 from streams_recovery.core.approval import shown
 from streams_recovery.core.version import VERSION
 from streams_recovery.operators import approval
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import require_answer
+from streams_recovery.workflows.dags import own_dags, removed_dags, shared_dags
 from tests.support.project import PROJECT
 
 EXAMPLE = (PROJECT / "include" / "configs" / "order-processing.yaml").read_text()

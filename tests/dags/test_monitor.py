@@ -15,7 +15,6 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
-from streams_recovery.config.dags import own_dags, removed_dags
 from streams_recovery.config.loader import DIRECTORY, load_application, load_applications
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import ConfigInvalid, TransientError
@@ -27,6 +26,7 @@ from streams_recovery.operations.status import notices as status_notices
 from streams_recovery.operators import monitor as tasks
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.outcome import alert_of, ended, notifier_class, outcome_callbacks, problems, tell_by
+from streams_recovery.workflows.dags import own_dags, removed_dags
 from tests.support.airflow.monitored import LISTENER, Listener, configuration, context
 from tests.support.hostile import HOSTILE
 from tests.support.project import PROJECT

@@ -13,7 +13,6 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier
 
-from streams_recovery.config.dags import removed_dags
 from streams_recovery.config.loader import load_application
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.monitor import Notify
@@ -27,6 +26,7 @@ from streams_recovery.hooks.context import context_of
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.status.notices import Notice, Tell, open_alerts, run_ended
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.workflows.dags import removed_dags
 
 LOGGER = logger("streams_recovery.operators.outcome")
 _TITLES = {News.RAISED: "", News.REMINDER: "still: ", News.OVER: "over: "}

@@ -20,7 +20,6 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from streams_recovery.config.dags import own_dags, shared_dags
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible_lines
@@ -45,6 +44,7 @@ from streams_recovery.ui.charts import charts
 from streams_recovery.ui.plan import plan_rows
 from streams_recovery.ui.statuses import ConfigurationCache, KnownStatus, Place, Statuses, without_paths
 from streams_recovery.ui.timeline import WINDOWS, default_window, shown, timeline
+from streams_recovery.workflows.dags import own_dags, shared_dags
 
 _HERE: Final = Path(__file__).parent
 # Nothing from elsewhere, no script and no style in the page itself, framed by Airflow only.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.config.dags import own_dags, removed_dags, shared_dags
 from streams_recovery.config.loader import load
+from streams_recovery.workflows.dags import own_dags, removed_dags, shared_dags
 from tests.support.examples.configurations import APPLICATION, DRILL, MINIMAL, REPROCESS, written
 
 SWITCHED = {"archive", "drill", "reprocess"}

@@ -5,22 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.operations.restore.strategies import STRATEGIES
 
+_RESTORES: Final = tuple(strategy.DAG.removeprefix("streams_") for strategy in STRATEGIES.values() if strategy.DAG is not None)
 # Kinds of DAGs that there are once for all applications, and once more for each with DAGs of its own: ``access.own_dags``.
-_SHARED: Final = (
-    "restore_full",
-    "restore_pitr",
-    "restore_rebuild",
-    "restore_topics",
-    "failover",
-    "upgrade",
-    "clone",
-    "undo",
-    "append_quarantine",
-    "compare",
-    "compare_outputs",
-    "look_up",
-)
+_SHARED: Final = (*_RESTORES, "clone", "append_quarantine", "compare", "compare_outputs", "look_up")
 # Kinds that there are once for each application.
 _EACH: Final = ("backup", "archive", "check", "expire", "compact", "drill", "run", "reprocess")
 
