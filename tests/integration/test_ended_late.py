@@ -28,7 +28,7 @@ from streams_recovery.operations.unfinished import unfinished_restore
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.support.applications import fleet
-from tests.support.applications.restore_steps import end, loaded, opened, saved
+from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import begun, publish
 from tests.support.applications.small import Small, asked, small_application
 from tests.support.applications.unreachable import running
@@ -164,6 +164,22 @@ def test_a_savepoint_stops_nothing_once_its_run_has_let_go(small: Small, ends: E
         savepoint.quiesce(during(recovery, teardown), ticket)
     assert len(teardown.left) == 1
     assert running(recovery)
+
+
+@pytest.mark.fault("F113")
+def test_nothing_is_started_once_the_teardown_has_left_the_application_down(small: Small) -> None:
+    recovery = small.recovery
+    ticket = opened(recovery, asked(recovery, replace=True))
+    saved(recovery, ticket)
+    loaded(recovery, ticket)
+    verified(recovery, ticket)
+    restore.set_offsets(recovery, ticket)
+    restore.wipe(recovery, ticket)
+    teardown = Teardown("/locks/", lambda: restore.abandon(recovery, ticket))
+    with pytest.raises(LockLost):
+        restore.start(during(recovery, teardown), ticket)
+    assert [left.phase for left in teardown.left] == ["wiped"]
+    assert not running(recovery)
 
 
 LOAD = """

@@ -104,7 +104,7 @@ def start_on_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> Start
     planned = stored_plan(recovery, ticket)
     guarded(recovery, ticket, at_least=Phase.INPUT_COMPLETE, before=Phase.CLOSED)
     with renewed_lock(recovery, ticket):
-        started = launched(recovery, planned)
+        started = launched(recovery, ticket, planned)
         await_at_work(recovery, started.ends, again=resume_command(recovery, ticket))
     return started
 

@@ -147,7 +147,7 @@ def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
         ).then(resume_command(recovery, ticket))
     if ticket.before is not None:
         recovery.sites.lift_fences(starting=True)
-    summary = launched(recovery, planned)
+    summary = launched(recovery, ticket, planned)
     note(recovery, ticket, Phase.STARTED)
     return summary
 
@@ -179,9 +179,11 @@ def _deploy(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePl
         note(recovery, ticket, Phase.DEPLOYED)
 
 
-def launched(recovery: RecoveryContext, planned: RestorePlan) -> StartSummary:
-    """Every instance that was down started, and where the inputs ended before."""
+def launched(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> StartSummary:
+    """Every instance that was down started, and where the inputs ended before. Raises ``LockLost`` in a run that has ended meanwhile."""
     ends = recovery.cluster.last_stable_offsets(awaited_inputs(recovery, planned))
+    # Whoever has ended this run has left the application down, and the next one may be replacing its topics.
+    require_lock(recovery, ticket)
     recovery.application.start()
     instances = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
     return StartSummary(instances=instances, ends=ends)

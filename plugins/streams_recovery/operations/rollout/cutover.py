@@ -237,6 +237,8 @@ def start_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     inputs = input_partitions(recovery)
     ends = recovery.cluster.last_stable_offsets(inputs)
     if not ticket.restore_first:
+        # Again: to look took a while, and whoever has ended this run meanwhile has brought back what is to run.
+        hold_both(old, clone, ticket)
         recovery.application.start()
         quiesce_record.end(recovery)
     return LiveStarted(
