@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,8 @@ from kafka import KafkaProducer
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, OffsetsGone, OffsetsUnstable, Refused
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.named_transactions.cut import LookAgain
+from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.waiting import poll
 from streams_recovery.core.work import OffsetRange
@@ -250,6 +253,22 @@ def test_a_range_that_may_not_lose_anything_is_all_or_an_error(connection, tp):
         with pytest.raises(Damaged, match=r"offsets 1\.\.3 of .* are gone"):
             copying(connection, files, Layout("app"), wanted, compression_level=1, attempt="a")
     assert files.stored == {}
+
+
+def test_a_copy_has_no_record_that_the_names_of_transactions_leave_out_and_is_not_stored_where_they_differ(connection, tp):
+    write(connection, tp, [(1, None, b"v", None)] * 10)
+    out = Excluded(producer_id=1, epoch=2, first=4, last=5, records=2, aborted=False)
+    names = NamedLogCut(start=3, end=10, records=5, excluded=(out,))
+    wanted = RangeToCopy(tp=TopicPartition(tp.topic, 0), start=1, end=10, size_hint=1, names=names)
+    for copying in (copy_range, lambda *how, **more: copy_what_is_left(*how, **more)().copied[0]):
+        files = Files()
+        piece = copying(connection, files, Layout("app"), wanted, compression_level=1, attempt="a").copied
+        assert (piece.start, piece.end, piece.file.rows) == (1, 10, 7)
+        assert files.stored[piece.file.key].column("offset").to_pylist() == [1, 2, 3, 6, 7, 8, 9]
+        other, files = replace(wanted, names=replace(names, records=4)), Files()
+        with pytest.raises(LookAgain, match="4 records of the cut and 2 others by their names, 5 and 2 by their offsets"):
+            copying(connection, files, Layout("app"), other, compression_level=1, attempt="a")
+        assert files.stored == {}
 
 
 @pytest.mark.deep

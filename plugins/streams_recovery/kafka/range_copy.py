@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -17,6 +15,8 @@ import pyarrow as pa
 
 from streams_recovery.core.errors import Damaged, OffsetsGone
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.named_transactions.cut import look_again
 from streams_recovery.core.named_transactions.proof import NamedLogCut
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange
@@ -66,15 +66,13 @@ def copy_range(
     *,
     compression_level: int,
     attempt: str,
-    seen: Seen = iter,
 ) -> RangeCopied:
-    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``. Batches go
-    through ``seen`` on their way.
+    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``.
 
     ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
-    Whether the log's start has passed the range meanwhile is reported, not judged.
+    Whether the log's start has passed the range meanwhile is reported, not judged. Raises ``LookAgain`` too for one whose records are not those of its names.
     """
-    how = _How(source, store, layout, compression_level, attempt, seen, at_once)
+    how = _How(source, store, layout, compression_level, attempt, iter, at_once)
     _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
     if piece is None:
         raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
@@ -84,7 +82,7 @@ def copy_range(
 @dataclass
 class WithoutExcluded:
     """Batches of a log without the records that are not in its cut by names: see ``Seen``. ``kept`` and ``left_out`` count what there was from the ``start`` of
-    ``log`` on.
+    ``log`` on. Whether that is what the names say is told by ``check``.
     """
 
     log: NamedLogCut
@@ -94,15 +92,20 @@ class WithoutExcluded:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             offsets = batch.column("offset").to_pylist()
-            mine = [self._is_in(offset) for offset in offsets]
+            mine = [self.log.takes(offset) for offset in offsets]
             self.kept += sum(keep and offset >= self.log.start for keep, offset in zip(mine, offsets, strict=True))
             self.left_out += len(mine) - sum(mine)
             if any(mine):
                 yield batch if all(mine) else batch.filter(pa.array(mine))
 
-    def _is_in(self, offset: int) -> bool:
-        at = bisect_right(self.log.excluded, offset, key=attrgetter("first"))
-        return at == 0 or offset > self.log.excluded[at - 1].last
+    def check(self, tp: TopicPartition) -> None:
+        """Raise ``LookAgain`` where a consumer was given others than the batches had."""
+        if (self.kept, self.left_out) != (self.log.records, self.log.left_out):
+            raise look_again(
+                f"from {self.log.start} to {self.log.end} {tp} has {self.log.records} records of the cut and {self.log.left_out} others by their names, "
+                f"{self.kept} and {self.left_out} by their offsets",
+                tp=tp,
+            )
 
 
 def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:
@@ -160,7 +163,11 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, Work |
         with RangeReader(how.source, wanted.tp, start, wanted.end) as reader:
             readable = _Readable(reader, wanted.may_lose)
             path = directory / "segment.parquet"
-            facts = encode_segment(how.seen(iter(readable)), path, compression_level=how.compression_level)
+            named = None if wanted.names is None else WithoutExcluded(wanted.names)
+            taken = iter(readable) if named is None else named(iter(readable))
+            facts = encode_segment(how.seen(taken), path, compression_level=how.compression_level)
+            if named is not None and readable.gone is None:
+                named.check(wanted.tp)
             end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
             if start == end:
                 return end, None, readable.gone

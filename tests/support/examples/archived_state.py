@@ -24,6 +24,8 @@ from streams_recovery.core.archive.tick import LogNow, TickLimits, archived_logs
 from streams_recovery.core.compaction.values import Accepted, RangeToCompact
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut, NamedProof
+from streams_recovery.core.named_transactions.readings import Name
 from streams_recovery.core.repository.compaction_proof import MergeProof
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionCut, PartitionImage, SegmentFile
 from streams_recovery.core.repository.ranges import Ranges
@@ -77,6 +79,7 @@ class World:
     state: dict[int, int] = field(default_factory=dict)
     read: int = 0
     tail_read: int = 0
+    undecided: list[int] = field(default_factory=list)
     now: int = 1_000
     files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     moments: dict[int, Moment] = field(default_factory=dict)
@@ -95,12 +98,23 @@ class World:
         self.logs[OUTPUT].write((key, value))
         self.read = self.logs[INPUT].end
 
+    def begin(self, key: int) -> None:
+        """A transaction without offsets sends an unread record on, and is not in the next cuts, which are by names."""
+        self.undecided.append(self.logs[TAIL].end)
+        self.logs[TAIL].write((key, key))
+
+    def decide(self) -> None:
+        """All transactions are in the next cut."""
+        self.undecided.clear()
+
     def drain(self) -> None:
         """What was unread is read, and deleted."""
+        self.decide()
         self.tail_read = self.logs[TAIL].start = self.logs[TAIL].end
 
-    def copy(self, tp: TopicPartition, start: int, end: int) -> CopiedRange:
-        rows = tuple((at, *row) for at, row in sorted(self.logs[tp].rows.items()) if start <= at < end)
+    def copy(self, tp: TopicPartition, start: int, end: int, names: NamedLogCut | None = None) -> CopiedRange:
+        taken = [at for at in sorted(self.logs[tp].rows) if start <= at < end and (names is None or names.takes(at))]
+        rows = tuple((at, *self.logs[tp].rows[at]) for at in taken)
         return CopiedRange(start=start, end=end, file=self.stored(tp, rows))
 
     def stored(self, tp: TopicPartition, rows: tuple[Row, ...]) -> SegmentFile | None:
@@ -129,11 +143,13 @@ class World:
         return PartitionCut(tp=tp, log_start=log.start, last_stable=log.end, end=log.end, leader_epoch=0, committed=committed)
 
     def note(self) -> None:
-        unread = [key for at, (key, _) in sorted(self.logs[TAIL].rows.items()) if at >= self.tail_read]
+        rows = sorted(self.logs[TAIL].rows.items())
+        unread = [key for at, (key, _) in rows if at >= self.tail_read and at not in self.undecided]
         self.moments[self.now] = Moment(dict(self.state), self.read, unread)
 
     def save(self) -> None:
         """A savepoint that copies all of it, behind the guard: nothing is cleaned meanwhile. What it shares it has from the one before."""
+        self.decide()
         self.note()
         before = {} if self.base is None else {topic.name: topic for topic in self.base.topics}
         images = []
@@ -192,7 +208,7 @@ class World:
             self.cuts += cut is not None
 
     def piece(self, wanted: RangeToCopy) -> RangeCopied:
-        copied = self.copy(wanted.tp, wanted.start, wanted.end)
+        copied = self.copy(wanted.tp, wanted.start, wanted.end, wanted.names)
         return RangeCopied(tp=wanted.tp, copied=copied, fetched=0, log_start_after=self.logs[wanted.tp].start, worker="w")
 
     def cut(self, ids: dict[str, str]) -> tuple[ArchivedCut, list[PartitionCut]] | None:
@@ -204,15 +220,27 @@ class World:
         except NoCut:
             return None
         self.note()
+        names = self.names() if self.undecided else None
+        unread = self.at(TAIL) if names is None else replace(self.at(TAIL), end=names.logs[TAIL].end)
         found = ArchivedCut(
             captured_at=self.now,
-            proof=self.base.proof,
+            proof=replace(self.base.proof, names=names),
             topics=topics.ids,
             inputs=(self.at(INPUT),),
-            written=tuple(map(self.at, (CHANGELOG, TAIL, OUTPUT))),
+            written=(self.at(CHANGELOG), unread, self.at(OUTPUT)),
             tails=(),
         )
-        return None if seen_at(found) == seen_before(self.base, self.archive) else (found, [self.at(TAIL)])
+        return None if seen_at(found) == seen_before(self.base, self.archive) else (found, [unread])
+
+    def names(self) -> NamedProof:
+        """The proof of a cut without the transactions that are not decided. The look at the tail began at the first of them."""
+        first, rows = self.undecided[0], self.logs[TAIL].rows
+        mine = [at for at in rows if at >= first and at not in self.undecided]
+        end = max(mine, default=first - 1) + 1
+        out = [Excluded(producer_id=9, epoch=at, first=at, last=at, records=1, aborted=False) for at in self.undecided if at < end]
+        tail = NamedLogCut(start=first, end=end, records=len(mine), excluded=tuple(out))
+        group = TopicPartition("__consumer_offsets", 0)
+        return NamedProof(group=group, group_end=1, last=(Name(9, first - 1),) if first else (), taken_back=(), logs={TAIL: tail})
 
     def seen(self, tp: TopicPartition) -> LogNow:
         log = self.logs[tp]
@@ -239,6 +267,7 @@ class World:
         assert {key: value for _, key, value in rows[CHANGELOG.topic]} == truth.state
         assert there.committed()[INPUT].offset == truth.read
         assert [key for _, key, _ in rows[TAIL.topic]] == truth.unread
+        assert there.format_version == there.proof.format_version
 
 
 def image_of(at: PartitionCut, pieces: list[CopiedRange]) -> PartitionImage:

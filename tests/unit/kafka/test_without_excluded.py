@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 
 from streams_recovery.core.errors import OffsetsUnstable
-from streams_recovery.core.named_transactions.cut import cut_at_names
+from streams_recovery.core.named_transactions.cut import LookAgain, cut_at_names
 from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut
 from streams_recovery.core.named_transactions.readings import read_named
 from streams_recovery.kafka.range_copy import WithoutExcluded
@@ -31,6 +33,10 @@ def test_records_of_other_transactions_are_left_out_and_all_are_counted_from_whe
     counted = WithoutExcluded(NamedLogCut(start=4, end=12, records=4, excluded=(out(5, 6), out(8, 9))))
     assert offsets(counted(batches([2, 3, 4], [5, 6], [7, 8, 9, 10, 11]))) == [[2, 3, 4], [7, 10, 11]]
     assert (counted.kept, counted.left_out) == (4, 4)
+    counted.check(BETWEEN[0])
+    for more in ({"kept": 5}, {"left_out": 3}):
+        with pytest.raises(LookAgain, match="4 records of the cut and 4 others by their names"):
+            replace(counted, **more).check(BETWEEN[0])
 
 
 def test_batches_with_nothing_to_leave_out_are_handed_on_as_they_are() -> None:

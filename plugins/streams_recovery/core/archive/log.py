@@ -139,7 +139,7 @@ class ArchivedTail:
 class ArchivedCut:
     """An exact cut of a running application, at the moment ``captured_at``. ``topics`` are those it is through, their ids by name; ``inputs`` are
     the partitions of those that the application only reads, and ``written`` of the others. The records of changelogs and archived outputs up to their ends are
-    in the ``logs`` of entries, this one's included; ``tails`` are of repartition topics.
+    in the ``logs`` of entries, this one's included; ``tails`` are of repartition topics, without what a proof by ``names`` leaves out of them.
     """
 
     captured_at: int
@@ -199,6 +199,8 @@ class ArchiveEntry:
             check_partitions("a tail", [one.tp for one in self.cut.tails], where=where)
             for part in (*self.cut.inputs, *self.cut.written):
                 check_epoch(part.leader_epoch, what=str(part.tp), where=where)
+            if self.cut.proof.names is not None:
+                self.cut.proof.names.check(self.cut.ends, where)
             for tail in self.cut.tails:
                 _check_file(tail.copied, application_id, tail.tp, where)
         return self

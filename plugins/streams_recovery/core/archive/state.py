@@ -14,6 +14,7 @@ from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog,
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Tick, TickLimits, plan_tick
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.proof import NamedProof
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.manifest import (
     CopiedRange,
@@ -139,15 +140,22 @@ def plan_state(
     tick = replace(tick, parts=tuple(part for part in tick.parts if part.begins < part.end))
     if tick.waiting:
         return StateTick(tick=tick, tails=(), cut=None)
-    tails = tuple(
-        RangeToCopy(tp=one.tp, start=one.tail_start, end=one.end, size_hint=one.end - one.tail_start, may_lose=True)
-        for one in unread
-        if one.tail_start < one.end
-    )
+    tails = tuple(_tail_to_copy(one, cut.proof.names) for one in unread if one.tail_start < one.end)
     records = sum(one.size_hint for one in tails)
     if records > limits.records:
         raise NoCut(f"{records:,} records of repartition topics are unread")
     return StateTick(tick=tick, tails=tails, cut=cut)
+
+
+def _tail_to_copy(part: PartitionCut, names: NamedProof | None) -> RangeToCopy:
+    return RangeToCopy(
+        tp=part.tp,
+        start=part.tail_start,
+        end=part.end,
+        size_hint=part.end - part.tail_start,
+        may_lose=True,
+        names=None if names is None else names.logs[part.tp],
+    )
 
 
 def check_whole(copied: Iterable[ArchivedLog], ranges: Iterable[RangeCopied], whole: Collection[TopicPartition]) -> None:
@@ -184,8 +192,9 @@ def _at_cut(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest:
     if missing:
         raise NoCut(f"it is through other partitions: {first_names(missing)}")
     _check_read(manifest, archive, read)
-    tails = {tail.tp: tail.copied for tail in cut.tails}
+    tails, names = {tail.tp: tail.copied for tail in cut.tails}, cut.proof.names
     logs = archive.newest
+    _check_left_out(tails, names)
     topics = tuple(
         replace(
             topic,
@@ -195,7 +204,17 @@ def _at_cut(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest:
         )
         for topic in manifest.topics
     )
-    return replace(manifest, captured_at=cut.captured_at, proof=cut.proof, topics=topics)
+    return replace(manifest, format_version=cut.proof.format_version, captured_at=cut.captured_at, proof=cut.proof, topics=topics)
+
+
+def _check_left_out(tails: Mapping[TopicPartition, CopiedRange], names: NamedProof | None) -> None:
+    """Raise ``NoCut`` unless the unread records are those of a cut by ``names``, without what it leaves out of them."""
+    if names is None:
+        return
+    for tp, copied in tails.items():
+        rows = 0 if copied.file is None else copied.file.rows
+        if tp not in names.logs or not names.logs[tp].fits(copied.start, rows):
+            raise NoCut(f"the {rows:,} unread records of {tp} are not those that the names of its transactions say")
 
 
 def _check_read(manifest: Manifest, archive: Archive, read: Mapping[TopicPartition, PartitionCut]) -> None:

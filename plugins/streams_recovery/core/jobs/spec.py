@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from streams_recovery.core import codec, errors
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.named_transactions.proof import NamedLogCut
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.repository.segment_file import SegmentFiles
@@ -20,7 +21,7 @@ from streams_recovery.core.waiting import RateLimits
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeToCopy:
     """Copy offsets ``[start, end)``. ``size_hint``, in records, divides the work among tasks. ``may_lose`` says what to do when some of them are deleted
-    before they could be read: go on behind them and tell, or else fail.
+    before they could be read: go on behind them and tell, or else fail. ``names`` is the cut by names in this log: what it leaves out is not copied.
     """
 
     tp: TopicPartition
@@ -28,6 +29,7 @@ class RangeToCopy:
     end: int
     size_hint: int
     may_lose: bool = False
+    names: NamedLogCut | None = field(default=None, metadata=codec.LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

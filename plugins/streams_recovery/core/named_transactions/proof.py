@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
@@ -35,6 +37,15 @@ class NamedLogCut:
     def left_out(self) -> int:
         """The number of committed records that are not in the cut."""
         return sum(one.records for one in self.excluded if not one.aborted)
+
+    def takes(self, offset: int) -> bool:
+        """False for an offset whose record is left out. For one that is not behind the end."""
+        at = bisect_right(self.excluded, offset, key=attrgetter("first"))
+        return at == 0 or offset > self.excluded[at - 1].last
+
+    def fits(self, first: int, rows: int) -> bool:
+        """True if a copy from offset ``first`` to the end that leaves these records out can have so many rows."""
+        return self.records <= rows <= self.records + max(0, self.start - first)
 
     @property
     def possible(self) -> bool:

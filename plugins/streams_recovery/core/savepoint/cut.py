@@ -43,6 +43,8 @@ from typing import Final, Literal, Protocol
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition, truncation
+from streams_recovery.core.named_transactions.cut import NamedCut
+from streams_recovery.core.named_transactions.readings import NamedReadings
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, PartitionCut
 from streams_recovery.core.words import first_names, moment
 
@@ -222,6 +224,30 @@ def proof(evidence: CutEvidence, *, held_seconds: float, attempts: int) -> tuple
         attempts=attempts,
         reasons=reasons,
         past_end=evidence.past_end,
+    )
+
+
+def internal_by_names(readings: NamedReadings, named: NamedCut) -> InternalEnds:
+    """The internal partitions at a cut by the names of transactions."""
+    return InternalEnds(
+        committed=named.committed,
+        ends={tp: log.end for tp, log in named.logs.items()},
+        last_stable={tp: tail.stable for tp, tail in readings.logs.items()},
+    )
+
+
+def proof_by_names(named: NamedCut, group: TopicPartition, attempts: int) -> CutProof:
+    """The proof of such a cut, for which nothing stood still. ``group`` is the group's partition."""
+    return CutProof(
+        mode=QuiesceMode.LIVE,
+        committed_unchanged=False,
+        stable_reached=True,
+        still_between_reads=False,
+        held_seconds=0.0,
+        attempts=attempts,
+        reasons=(),
+        assumptions=(ALONE,),
+        names=named.proof(group),
     )
 
 

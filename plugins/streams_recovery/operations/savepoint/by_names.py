@@ -8,20 +8,18 @@ that began earlier has a newer record of its key below where the look begins, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from streams_recovery.core.errors import Damaged, OffsetsGone, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import RangeCopied
-from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.cut import LookAgain, NamedCut, Unnamed, cut_at_names, look_again
 from streams_recovery.core.named_transactions.readings import NamedReadings, read_named
-from streams_recovery.core.repository.manifest import CutProof, PartitionCut
-from streams_recovery.core.savepoint.cut import ALONE, InternalEnds, purged_tails
+from streams_recovery.core.savepoint.cut import InternalEnds, internal_by_names, proof_by_names, purged_tails
 from streams_recovery.core.words import first_names
 from streams_recovery.kafka.named_transactions import NamedLogs
-from streams_recovery.kafka.range_copy import WithoutExcluded
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
 from streams_recovery.operations.savepoint.cut import Cut, await_outputs, completed, copy_tails, logs_of, read_too, tails_of
@@ -61,7 +59,7 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
         patience=float(recovery.config.backup.consistency.timeout_seconds),
     )
     named = _cut(readings, found, last=attempt == recovery.config.backup.consistency.attempts)
-    internal = _internal(readings, named)
+    internal, proof = internal_by_names(readings, named), proof_by_names(named, reader.group_partition(), attempt)
     _check_writers(recovery, found, readings, internal)
     partitions = completed(recovery, found, internal)
     # An output ends where the state does, if that is known.
@@ -69,13 +67,8 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
     tails = tails_of(found, partitions)
     if lost := purged_tails({part.tp: part for part in tails}):
         raise look_again(f"unread records of {lost[0]} were deleted before they could be copied", tp=lost[0])
-    copied = _copied(recovery, ticket, tails, named)
-    cut = Cut(
-        captured_at=readings.captured_at,
-        consistency=Consistency.EXACT,
-        proof=_proof(named, reader.group_partition(), attempt),
-        partitions=partitions,
-    )
+    copied = copy_tails(recovery, ticket, tails, proof.names)
+    cut = Cut(captured_at=readings.captured_at, consistency=Consistency.EXACT, proof=proof, partitions=partitions)
     await_outputs(recovery, found, cut)
     return cut, copied
 
@@ -101,14 +94,6 @@ def _with_known_outputs(named: NamedCut, readings: NamedReadings, outputs: Colle
     return replace(named, logs={tp: log for tp, log in named.logs.items() if tp not in nameless})
 
 
-def _internal(readings: NamedReadings, named: NamedCut) -> InternalEnds:
-    return InternalEnds(
-        committed=named.committed,
-        ends={tp: log.end for tp, log in named.logs.items()},
-        last_stable={tp: tail.stable for tp, tail in readings.logs.items()},
-    )
-
-
 def _check_writers(recovery: RecoveryContext, found: Discovery, readings: NamedReadings, internal: InternalEnds) -> None:
     """Raise ``Refused`` where what is below the look is not proven to be the work of whole transactions, or was lost."""
     logs, changelogs = logs_of(recovery, found), found.partitions(TopicRole.CHANGELOG)
@@ -117,32 +102,3 @@ def _check_writers(recovery: RecoveryContext, found: Discovery, readings: NamedR
     committed = {tp: internal.committed.get(tp) for tp in logs.read}
     if gone := logs.past_end(committed, found.topics):
         raise Refused(f"the committed offset of {first_names(gone)} lies behind what its log has left", next_step="take it in another way")
-
-
-def _copied(recovery: RecoveryContext, ticket: Ticket, tails: Sequence[PartitionCut], named: NamedCut) -> tuple[RangeCopied, ...]:
-    """The unread records of T. Raises ``LookAgain`` where a consumer is given others than the batches had."""
-    seen = {part.tp: WithoutExcluded(named.logs[part.tp]) for part in tails}
-    copied = copy_tails(recovery, ticket, tails, seen)
-    for tp, counted in seen.items():
-        log = named.logs[tp]
-        if (counted.kept, counted.left_out) != (log.records, log.left_out):
-            raise look_again(
-                f"from {log.start} to {log.end} {tp} has {log.records} records of the cut and {log.left_out} others by their names, "
-                f"{counted.kept} and {counted.left_out} by their offsets",
-                tp=tp,
-            )
-    return copied
-
-
-def _proof(named: NamedCut, group: TopicPartition, attempt: int) -> CutProof:
-    return CutProof(
-        mode=QuiesceMode.LIVE,
-        committed_unchanged=False,
-        stable_reached=True,
-        still_between_reads=False,
-        held_seconds=0.0,
-        attempts=attempt,
-        reasons=(),
-        assumptions=(ALONE,),
-        names=named.proof(group),
-    )

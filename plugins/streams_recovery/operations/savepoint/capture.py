@@ -133,7 +133,7 @@ def _take(
             continue
         try:
             # Before the wait for outputs, which may last its whole timeout: a running application reads and deletes them meanwhile.
-            tails = copy_tails(recovery, ticket, tails_of(found, partitions), {})
+            tails = copy_tails(recovery, ticket, tails_of(found, partitions), None)
         except OffsetsGone as error:
             # A running application goes on reading its repartition topics and deletes what it has read: this cut is too old already.
             gone, reasons = error, (error.reason,)

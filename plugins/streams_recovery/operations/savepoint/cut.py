@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.proof import NamedProof
 from streams_recovery.core.repository.manifest import CutProof, PartitionCut
 from streams_recovery.core.savepoint.cut import InternalEnds
 from streams_recovery.kafka.application_logs import ApplicationLogs
-from streams_recovery.kafka.range_copy import Seen, announce, copy_range
+from streams_recovery.kafka.range_copy import announce, copy_range
 from streams_recovery.kafka.reader import Consumers
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
@@ -72,16 +73,20 @@ def tails_of(found: Discovery, partitions: Mapping[TopicPartition, PartitionCut]
 
 
 def copy_tails(
-    recovery: RecoveryContext, ticket: Ticket, tails: Iterable[PartitionCut], seen: Mapping[TopicPartition, Seen]
+    recovery: RecoveryContext, ticket: Ticket, tails: Iterable[PartitionCut], names: NamedProof | None
 ) -> tuple[RangeCopied, ...]:
-    """The unread records of repartition partitions. Batches of a partition go through what ``seen`` has for it on their way."""
-    wanted = [RangeToCopy(tp=part.tp, start=part.tail_start, end=part.end, size_hint=0) for part in tails if part.tail_start < part.end]
+    """The unread records of repartition partitions: of a cut by ``names`` without those that it leaves out."""
+    wanted = [
+        RangeToCopy(tp=part.tp, start=part.tail_start, end=part.end, size_hint=0, names=None if names is None else names.logs[part.tp])
+        for part in tails
+        if part.tail_start < part.end
+    ]
     with Consumers(recovery.connection, cluster=recovery.cluster) as consumers:
         announce(consumers, wanted)
-        return tuple(_copied(recovery, ticket, consumers, tail, seen.get(tail.tp, iter)) for tail in wanted)
+        return tuple(_copied(recovery, ticket, consumers, tail) for tail in wanted)
 
 
-def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tail: RangeToCopy, seen: Seen) -> RangeCopied:
+def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tail: RangeToCopy) -> RangeCopied:
     try:
         return copy_range(
             consumers,
@@ -90,7 +95,6 @@ def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tai
             tail,
             compression_level=recovery.config.backup.compression_level,
             attempt=f"{ticket.savepoint_id}-{time.monotonic_ns():x}",
-            seen=seen,
         )
     except RecoveryError as error:
         error.add_note(f"while the unread tail {tail.tp} [{tail.start}, {tail.end}) was copied")

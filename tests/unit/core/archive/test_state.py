@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streams_recovery.core import codec
 from streams_recovery.core.archive.join import behind, groups_to_join
 from streams_recovery.core.archive.log import ArchivedCut, ArchivedTail, ArchiveEntry, ArchiveEvent
 from streams_recovery.core.archive.state import (
@@ -29,7 +30,8 @@ from streams_recovery.core.archive.tick import archived_to
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency, TopicPartition
-from streams_recovery.core.repository.manifest import Gap, Manifest
+from streams_recovery.core.named_transactions.proof import NamedLogCut, NamedProof
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest
 from tests.support.examples.archived_state import (
     CHANGELOG,
     INPUT,
@@ -43,6 +45,15 @@ from tests.support.examples.archived_state import (
     images_of,
     offered,
     world_with_cut,
+)
+
+# Of a log that the cut is not through.
+NO_NAMES = NamedProof(
+    group=TopicPartition("__consumer_offsets", 0),
+    group_end=0,
+    last=(),
+    taken_back=(),
+    logs={TopicPartition("elsewhere", 0): NamedLogCut(start=0, end=0, records=0, excluded=())},
 )
 
 
@@ -59,6 +70,8 @@ def _recreated(world: World) -> None:
 STEPS: dict[str, Callable[[World, int], None]] = {
     "process": lambda world, n: world.process(n % 4, world.now),
     "process much": lambda world, n: [world.process(key % 4, world.now + key) for key in range(n)] and None,
+    "begin what no cut has": lambda world, n: world.begin(n % 4),
+    "decide it": lambda world, _: world.decide(),
     "drain": lambda world, _: world.drain(),
     "clean": lambda world, _: world.logs[CHANGELOG].clean(),
     "look": lambda world, _: world.look(),
@@ -161,7 +174,64 @@ def test_a_backlog_larger_than_a_look_comes_to_a_cut_in_several() -> None:
     assert world.archive.cut is None
 
 
+def world_with_names() -> World:
+    """With a cut by names, which leaves one of two unread records out behind the savepoint."""
+    world = World()
+    world.process(0, 0)
+    world.save()
+    world.begin(3)
+    world.process(1, 1)
+    world.now += 1_000
+    world.look()
+    assert world.cuts == 1
+    return world
+
+
+def test_a_cut_by_names_has_no_unread_record_of_other_transactions_also_when_files_were_joined() -> None:
+    world = world_with_names()
+    assert offered(world)
+    world.join()
+    assert offered(world)
+    assert world.base is not None
+    there = at_cut(world.base, world.archive)
+    assert isinstance(there, Manifest)
+    assert (world.base.format_version, there.format_version) == (8, 9)
+    rows = {name: [row for file in image.files() for row in world.files[file.key]] for name, image in images_of(there)}
+    assert [key for _, key, _ in rows[TAIL.topic]] == [0, 1]
+    world.decide()
+    world.now += 1_000
+    world.process(2, 2)
+    world.look()
+    assert offered(world), "then it is in the next one"
+
+
+def test_a_cut_without_names_is_stored_as_before_and_one_by_names_has_a_key_that_readers_without_them_refuse() -> None:
+    plain, named = world_with_cut().archive.cut, world_with_names().archive.cut
+    assert codec.encode(named)["proof"].keys() - codec.encode(plain)["proof"].keys() == {"names"}
+    assert b"names" not in codec.dumps(plain)
+
+
 Altered = Callable[[World], World]
+
+
+@pytest.mark.parametrize(
+    ("altered", "why"),
+    [
+        (lambda tail: replace(tail, file=None), "the 0 unread records of orders-by-repartition-0 are not those that the names"),
+        (
+            lambda tail: replace(tail, file=replace(tail.file, rows=4)),
+            "the 4 unread records of orders-by-repartition-0 are not those that the",
+        ),
+    ],
+)
+def test_unread_records_that_are_not_those_of_the_names_are_not_offered(altered: Callable[[CopiedRange], CopiedRange], why: str) -> None:
+    world = world_with_names()
+    cut = world.archive.cut
+    assert cut is not None
+    [tail] = cut.tails
+    found = of_cut(tails=(replace(tail, copied=altered(tail.copied)),))(world)
+    assert found.base is not None
+    assert why in str(at_cut(found.base, found.archive))
 
 
 def of_cut(**changes: object) -> Altered:
@@ -248,6 +318,7 @@ def test_an_application_with_other_topics_than_the_savepoint_is_not_cut() -> Non
 @pytest.mark.parametrize(
     "altered",
     [
+        lambda cut: replace(cut, proof=replace(cut.proof, names=NO_NAMES)),
         lambda cut: replace(cut, topics={"../in": "id"}),
         lambda cut: replace(cut, inputs=(*cut.inputs, *cut.inputs)),
         lambda cut: replace(cut, written=(replace(cut.written[0], leader_epoch=-2),)),
