@@ -23,14 +23,28 @@ from streams_recovery.core.archive.state import (
     seen_before,
 )
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, archived_logs
-from streams_recovery.core.errors import LockLost, RecoveryError
+from streams_recovery.core.errors import Damaged, LockLost, OffsetsGone, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.cut import LookAgain, cut_at_names
+from streams_recovery.core.named_transactions.readings import read_named
+from streams_recovery.core.named_transactions.way import missing_in
 from streams_recovery.core.repository.manifest import CutProof, Manifest, PartitionCut
-from streams_recovery.core.savepoint.cut import CutEvidence, Readings, judge, proof, purged_tails, read_cut
+from streams_recovery.core.savepoint.cut import (
+    CutEvidence,
+    InternalEnds,
+    Offsets,
+    internal_by_names,
+    proof,
+    proof_by_names,
+    purged_tails,
+    read_cut,
+)
+from streams_recovery.core.words import first_names
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.named_transactions import NamedLogs
 
 LOGGER = logger("streams_recovery.archiver.state")
 # As often as this in the time between two cuts it is tried again.
@@ -57,6 +71,65 @@ class CopiedState:
     cut: ArchivedCut | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundExact:
+    """An exact cut in the internal topics, at the moment ``captured_at``."""
+
+    captured_at: int
+    internal: InternalEnds
+    proof: CutProof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateLook:
+    """Looks for a cut of an application at work: ``described`` are its topics, and ``before`` is the last proof of what was written."""
+
+    logs: ApplicationLogs
+    topics: StateTopics
+    described: Mapping[str, TopicDescription]
+    before: Seen
+
+    @property
+    def _internal(self) -> tuple[TopicPartition, ...]:
+        return self.topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
+
+    def by_names(self, reader: NamedLogs, attempt: int) -> FoundExact:
+        """A cut by the names of transactions. Raises ``LookAgain``, and ``Refused`` where no look will find one."""
+        changelogs = self.topics.partitions(TopicRole.CHANGELOG)
+        readings = read_named(reader, self._internal, patience=self.logs.patience)
+        named = cut_at_names(readings, changelogs)
+        internal = internal_by_names(readings, named)
+        if not self._transactional({tp: readings.logs[tp].ends for tp in changelogs}):
+            raise Refused("the changelog writers are not proven transactional", next_step="take a savepoint")
+        if gone := self.logs.past_end({tp: internal.committed.get(tp) for tp in self.logs.read}, self.described):
+            raise Refused(f"the committed offset of {first_names(gone)} lies behind what its log has left", next_step="take a savepoint")
+        return FoundExact(
+            captured_at=readings.captured_at, internal=internal, proof=proof_by_names(named, reader.group_partition(), attempt)
+        )
+
+    def still(self, attempt: int) -> FoundExact:
+        """A cut at a moment at which nothing moved. Raises ``NoCut`` where something did."""
+        readings = read_cut(self.logs, self._internal)
+        evidence = CutEvidence(
+            mode=QuiesceMode.LIVE,
+            guarantee=Guarantee.EXACTLY_ONCE_V2,
+            readings=readings,
+            held=False,
+            why_not_held="the application was not held",
+            writers_transactional=readings.exact and self._transactional(readings.ends),
+            past_end=self.logs.past_end(readings.committed_before, self.described),
+        )
+        label, found = proof(evidence, held_seconds=0.0, attempts=attempt)
+        if label is not Consistency.EXACT:
+            raise NoCut("; ".join(found.reasons))
+        return FoundExact(captured_at=readings.captured_at, internal=readings.internal, proof=found)
+
+    def _transactional(self, ends: Offsets) -> bool:
+        """True when what was written to changelogs since the last proof was written in transactions. Where nothing was, that proof holds."""
+        moved = [tp for tp in self.topics.partitions(TopicRole.CHANGELOG) if ends[tp] != self.before[tp][0]]
+        return not moved or self.logs.all_transactional(moved, ends)
+
+
 Positions = Mapping[TopicPartition, ArchivedTo]
 Copy = Callable[[tuple[RangeToCopy, ...]], BackupResult]
 T = TypeVar("T")
@@ -69,7 +142,7 @@ class StateArchiver:
     application_id: str
     every: float
     cluster: KafkaCluster
-    logs: ApplicationLogs
+    logs: NamedLogs
     monotonic: Callable[[], float]
     _base: Manifest | None = field(default=None, init=False)
     _topics: StateTopics | None = field(default=None, init=False)
@@ -153,7 +226,7 @@ class StateArchiver:
     def _described(self, topics: StateTopics) -> dict[str, TopicDescription]:
         """The topics as they are now. Raises ``NoCut`` where there are others."""
         described = self.cluster.describe_topics(list(topics.ids))
-        committed = self.logs.groups.committed_partitions(self.application_id)
+        committed = self.logs.logs.groups.committed_partitions(self.application_id)
         topics.check(self.application_id, self.cluster.topic_names(), described, committed)
         return described
 
@@ -162,16 +235,16 @@ class StateArchiver:
         inputs = topics.partitions(TopicRole.INPUT, TopicRole.GLOBAL)
         internal = topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
         outputs = topics.partitions(TopicRole.OUTPUT)
-        logs = replace(self.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
-        readings, why = self._exact(logs, topics, before, described)
-        parts = logs.partitions(readings.internal, described, inputs=inputs, outputs=outputs)
+        logs = replace(self.logs.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
+        exact = self._exact(StateLook(logs=logs, topics=topics, described=described, before=before))
+        parts = logs.partitions(exact.internal, described, inputs=inputs, outputs=outputs)
         unread = {tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION and tp.topic in topics.tails}
         if gone := purged_tails(unread):
             raise NoCut(f"unread records of {gone[0]} were deleted before they could be copied")
         logs.await_decided({tp: parts[tp].end for tp in outputs})
         cut = ArchivedCut(
-            captured_at=readings.captured_at,
-            proof=why,
+            captured_at=exact.captured_at,
+            proof=exact.proof,
             topics=topics.ids,
             inputs=tuple(parts[tp] for tp in inputs),
             written=tuple(parts[tp] for tp in (*internal, *outputs)),
@@ -181,27 +254,16 @@ class StateArchiver:
         mine = [part for tp, part in sorted(parts.items()) if tp.topic in topics.archived]
         return FoundCut(cut=cut, logs=self._ends(mine, described, positions), unread=tuple(unread.values()), topics=described)
 
-    def _exact(
-        self, logs: ApplicationLogs, topics: StateTopics, before: Seen, described: Mapping[str, TopicDescription]
-    ) -> tuple[Readings, CutProof]:
-        changelogs = topics.partitions(TopicRole.CHANGELOG)
-        internal = topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
-        reasons: tuple[str, ...] = ()
-        for attempt in range(1, LOOKS_FOR_CUT + 1):
-            readings = read_cut(logs, internal)
-            evidence = CutEvidence(
-                mode=QuiesceMode.LIVE,
-                guarantee=Guarantee.EXACTLY_ONCE_V2,
-                readings=readings,
-                held=False,
-                why_not_held="the application was not held",
-                writers_transactional=readings.exact and _transactional(logs, changelogs, before, readings),
-                past_end=logs.past_end(readings.committed_before, described),
-            )
-            label, reasons = judge(evidence)
-            if label is Consistency.EXACT:
-                return readings, proof(evidence, held_seconds=0.0, attempts=attempt)[1]
-        raise NoCut("; ".join(reasons))
+    def _exact(self, look: StateLook) -> FoundExact:
+        """By the names of transactions, and where these do not tell by readings at which nothing moved."""
+        missing = missing_in(self.logs.facts())
+        named = missing.text if missing is not None else _first(partial(look.by_names, self.logs), (Damaged, Refused))
+        if not isinstance(named, str):
+            return named
+        still = _first(look.still)
+        if not isinstance(still, str):
+            return still
+        raise NoCut(f"{still}; by the names of its transactions there is none, because {named}")
 
     def _ends(self, parts: Sequence[PartitionCut], described: Mapping[str, TopicDescription], positions: Positions) -> tuple[LogNow, ...]:
         known = {part.tp: positions[part.tp].leader_epoch for part in parts if part.tp in positions}
@@ -221,7 +283,16 @@ class StateArchiver:
         )
 
 
-def _transactional(logs: ApplicationLogs, changelogs: Sequence[TopicPartition], before: Seen, readings: Readings) -> bool:
-    """True when what was written to changelogs since the last proof was written in transactions. Where nothing was, that proof holds."""
-    moved = [tp for tp in changelogs if readings.ends[tp] != before[tp][0]]
-    return not moved or logs.all_transactional(moved, readings.ends)
+def _first(look: Callable[[int], FoundExact], hopeless: tuple[type[RecoveryError], ...] = ()) -> FoundExact | str:
+    """What the first look with a cut has found, or why the last one has none. None follows one that is ``hopeless``."""
+    reason = ""
+    for attempt in range(1, LOOKS_FOR_CUT + 1):
+        try:
+            return look(attempt)
+        except NoCut as why:
+            reason = str(why)
+        except (LookAgain, OffsetsGone) as error:
+            reason = error.reason
+        except hopeless as error:
+            return error.reason
+    return reason

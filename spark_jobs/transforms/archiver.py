@@ -58,8 +58,8 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.sites import site_of
 from streams_recovery.core.words import moment
-from streams_recovery.kafka.application_logs import ApplicationLogs, impatient_logs
 from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.named_transactions import NamedLogs, impatient_named_logs
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.savepoints import SavepointStore
@@ -81,7 +81,7 @@ def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> Arch
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster(lambda: connection, timeout=_CALL_SECONDS))
         wanted = spec.cut_seconds is not None
-        logs = stack.enter_context(impatient_logs(spec.application_id, connection, cluster, wall_clock)) if wanted else None
+        logs = stack.enter_context(impatient_named_logs(spec.application_id, connection, cluster, wall_clock)) if wanted else None
         return Archiver(context=context, spec=spec, access=access, cluster=cluster, logs=logs).run()
 
 
@@ -98,7 +98,7 @@ class Archiver:
     spec: ArchiveSpec
     access: JobAccess
     cluster: KafkaCluster
-    logs: ApplicationLogs | None = None
+    logs: NamedLogs | None = None
     clock: Callable[[], int] = wall_clock
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep

@@ -8,20 +8,24 @@ other record of a group begins with its id too.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from streams_recovery.core.errors import Damaged, PermanentError
+from streams_recovery.core.errors import Damaged, NotFound, PermanentError, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.named_transactions.cut import NEEDED_VERSION, RecordsRemoved, VersionTooLow, look_again, unnamed
+from streams_recovery.core.named_transactions.cut import NEEDED_VERSION, LookAgain, RecordsRemoved, VersionTooLow, look_again, unnamed
 from streams_recovery.core.named_transactions.readings import GroupRecord, NamedBatch, Offsets
-from streams_recovery.core.named_transactions.way import RecentTransactions
+from streams_recovery.core.named_transactions.way import NamesFacts, RecentTransactions
 from streams_recovery.core.remedies.transactions import OFFSETS_TOPIC
 from streams_recovery.kafka import errors
-from streams_recovery.kafka.application_logs import ApplicationLogs
+from streams_recovery.kafka.application_logs import ApplicationLogs, impatient_logs
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
-from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import Connecting, KafkaConnection
 from streams_recovery.kafka.log_batches import BEFORE_LENGTH, CODEC, CONTROL, HEADER, MAGIC, fetch_batches, unpacked, varint
+from streams_recovery.kafka.permissions import principal
 
 FEATURE: Final = "transaction.version"
 # Most bytes to read of all logs together: the log of a hanging transaction would be read from where that began.
@@ -144,13 +148,13 @@ def partition_of(group: str, partitions: int) -> int:
 
 
 class NamedLogs(ClusterVerbs):
-    """The ``NamedReader`` of an application. Verbs raise as those of ``KafkaCluster``, ``Refused`` without the right to read ``__consumer_offsets`` among
-    them, and ``LookAgain`` for what changed meanwhile, or is too much.
+    """The ``NamedReader`` of an application, with its ``logs``. Verbs raise as those of ``KafkaCluster``, ``Refused`` without the right to read
+    ``__consumer_offsets`` among them, and ``LookAgain`` for what changed meanwhile, or is too much.
     """
 
     def __init__(self, connection: Connecting, logs: ApplicationLogs, *, timeout: float = 30.0) -> None:
         super().__init__(connection, timeout=timeout)
-        self._logs = logs
+        self.logs = logs
         self._group: TopicPartition | None = None
 
     def check_version(self) -> None:
@@ -169,38 +173,54 @@ class NamedLogs(ClusterVerbs):
         levels = self._clients.patiently("asking for the cluster's features", ask).get(FEATURE, {}).get("finalized") or (0, 0)
         return int(levels[1])
 
+    def facts(self) -> NamesFacts:
+        """What is known about the conditions of a cut by names. Reads no more than the end of the group's partition."""
+        connection = self._clients.connection
+        found = NamesFacts(tools=connection.tools, principal=principal(connection), version=self.version())
+        if found.version < NEEDED_VERSION:
+            return found
+        try:
+            return replace(found, recent=self.recent())
+        except NotFound:
+            return replace(found, unreadable="the cluster does not show it")
+        except Refused as error:
+            return replace(found, unreadable=error.reason, refused=True)
+        except LookAgain:
+            # Busy, or cleaned while it was read: the cut asks again.
+            return found
+
     def group_partition(self) -> TopicPartition:
         """See ``NamedReader``."""
         if self._group is None:
             (topic,) = self._clients.patiently("describing topics", lambda: self._clients.pure.describe_topics([OFFSETS_TOPIC]))
             if code := topic["error_code"]:
                 raise errors.by_code(code, f"describing {OFFSETS_TOPIC} failed: {errors.name_of(code)}")
-            self._group = TopicPartition(OFFSETS_TOPIC, partition_of(self._logs.application_id, len(topic["partitions"])))
+            self._group = TopicPartition(OFFSETS_TOPIC, partition_of(self.logs.application_id, len(topic["partitions"])))
         return self._group
 
     def clock(self) -> int:
         """See ``NamedReader``."""
-        return self._logs.clock()
+        return self.logs.clock()
 
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
         """See ``NamedReader``."""
-        return self._logs.high_watermarks(partitions)
+        return self.logs.high_watermarks(partitions)
 
     def last_stable_offsets(self, partitions: Collection[TopicPartition]) -> Offsets:
         """See ``NamedReader``."""
-        return self._logs.cluster.last_stable_offsets(partitions)
+        return self.logs.cluster.last_stable_offsets(partitions)
 
     def await_decided(self, ends: Offsets) -> Offsets:
         """See ``NamedReader``."""
-        return self._logs.await_decided(ends)
+        return self.logs.await_decided(ends)
 
     def log_starts(self, partitions: Collection[TopicPartition]) -> Offsets:
         """See ``NamedReader``."""
-        return self._logs.cluster.log_starts(partitions)
+        return self.logs.cluster.log_starts(partitions)
 
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
         """See ``NamedReader``."""
-        return self._logs.groups.last_committed(self._logs.application_id)
+        return self.logs.groups.last_committed(self.logs.application_id)
 
     def batches(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Mapping[TopicPartition, tuple[NamedBatch, ...]]:
         """See ``NamedReader``."""
@@ -219,7 +239,7 @@ class NamedLogs(ClusterVerbs):
             if batch.base > position or batch.records != batch.last - batch.base + 1:
                 raise look_again(f"the cleaner has removed records of {tp} at {position}", RecordsRemoved, tp=tp, offset=position)
             position = batch.last + 1
-            found += of_group(self._logs.application_id, raw)
+            found += of_group(self.logs.application_id, raw)
         return tuple(found)
 
     def recent(self) -> RecentTransactions:
@@ -228,7 +248,7 @@ class NamedLogs(ClusterVerbs):
         end = self.high_watermarks([tp])[tp]
         start = max(self.log_starts([tp])[tp], end - _RECENT)
         return RecentTransactions.of(
-            record for _, raw in self._fetched({tp: (start, end)}) for record in of_group(self._logs.application_id, raw)
+            record for _, raw in self._fetched({tp: (start, end)}) for record in of_group(self.logs.application_id, raw)
         )
 
     def _fetched(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[tuple[TopicPartition, RawBatch]]:
@@ -258,3 +278,12 @@ class NamedLogs(ClusterVerbs):
                     else f"the broker did not give them within {self._clients.timeout:.0f} s"
                 )
                 raise look_again(f"the batches of {', '.join(map(str, sorted(positions)[:5]))} were not read: {why}")
+
+
+@contextmanager
+def impatient_named_logs(
+    application_id: str, connection: KafkaConnection, cluster: KafkaCluster, clock: Callable[[], int]
+) -> Iterator[NamedLogs]:
+    """The same for a caller with other things to do: see ``impatient_logs``."""
+    with impatient_logs(application_id, connection, cluster, clock) as logs, NamedLogs(connection, logs) as names:
+        yield names

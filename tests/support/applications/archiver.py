@@ -15,8 +15,8 @@ from streams_recovery.core.archive.log import Archive
 from streams_recovery.core.archive.tick import ArchiveSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.waiting import poll
-from streams_recovery.kafka.application_logs import impatient_logs
 from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.named_transactions import impatient_named_logs
 from streams_recovery.operations import archive
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.small import Small, configured, surviving
@@ -76,7 +76,7 @@ def archiving(
                 logs = None
                 if spec.cut_seconds is not None:
                     spec = replace(spec, cut_seconds=1.0)
-                    logs = stack.enter_context(impatient_logs(spec.application_id, recovery.connection, cluster, clock))
+                    logs = stack.enter_context(impatient_named_logs(spec.application_id, recovery.connection, cluster, clock))
                 archiver.Archiver(
                     context=session.spark.sparkContext,
                     spec=spec,

@@ -39,7 +39,7 @@ def named_recovery(
         },
     }
     for name, section in sections.items():
-        config[name] = {**config[name], **section}
+        config[name] = {**config.get(name, {}), **section}
     (directory / "named.yaml").write_text(json.dumps(config))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": dict(extra)})}
     with open_context(
