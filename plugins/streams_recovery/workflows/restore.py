@@ -246,6 +246,7 @@ CHECK_VERSION: Final = Step(
     call=restore.check_version,
     result=restore.VersionChecked,
     needs=(OPEN_RESTORE,),
+    # Behind it the new version may have run: taken again, this would remove the state that it has made since.
     done_in=Phase.WIPED,
     message=lambda checked: f"the new version and savepoint {checked.savepoint_id}: {checked.verdict}",
 )
