@@ -53,6 +53,8 @@ SETTLING_SECONDS = 1.0
 
 # The age at which librdkafka forgets coordinators and leaders that it has found: the next attempt then looks for those that have taken over.
 _FORGETS = "metadata.max.age.ms"
+# The age of a request at which librdkafka gives up its connection. It asks any broker that it is connected to who has taken over: not the silent one again.
+_GIVES_UP = "socket.timeout.ms"
 
 _HANDSHAKE_SECONDS = 3.0
 
@@ -195,7 +197,9 @@ class Clients:
         self._last_failure = None
         self._threads_before = _foreign_threads()
         try:
-            config = self.connection.client_config(error_cb=self._note_failure, **{_FORGETS: int(self.attempt_timeout * 1000 / 2)})
+            attempt = int(self.attempt_timeout * 1000)
+            limits = {_FORGETS: attempt // 2, _GIVES_UP: min(attempt, int(self.connection.properties.get(_GIVES_UP, attempt)))}
+            config = self.connection.client_config(error_cb=self._note_failure, **limits)
             client = AdminClient(cast("Any", config))
         except errors.CLIENT_ERRORS as error:
             raise self._not_reached(error) from error
