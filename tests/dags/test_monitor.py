@@ -15,10 +15,11 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
-from streams_recovery.config.loader import DIRECTORY, load_application, load_applications
+from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import ConfigInvalid, TransientError
 from streams_recovery.core.escaping import visible
+from streams_recovery.core.project_files import DIRECTORY
 from streams_recovery.core.status import info
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.facts import finding

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import print_json
-from streams_recovery.cli.screen import ask, page, say, say_command, words
+from streams_recovery.cli.screen import ask, page, print_json, say, say_command, words
 from streams_recovery.core import codec
 from streams_recovery.core import words as next_command
 from streams_recovery.core.approval import Approvable, approval, check_approved

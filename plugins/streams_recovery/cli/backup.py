@@ -10,20 +10,10 @@ import typer
 
 from streams_recovery.cli import look, runs
 from streams_recovery.cli.approval import BY_HAND, approved, show_plan
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    DEFAULT_LOGS,
-    Configs,
-    Logs,
-    Mode,
-    Name,
-    print_json,
-    recovery_of,
-    requester,
-)
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, Configs, Logs, Mode, Name, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import line, print_json
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.archive.tick import HAND_OVER_SECONDS
 from streams_recovery.core.escaping import code, md

@@ -11,11 +11,11 @@ import typer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND
-from streams_recovery.cli.context import print_json, recovery_of, requester
+from streams_recovery.cli.context import recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.restore import carry_out, requested
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import line, say_command
+from streams_recovery.cli.screen import line, print_json, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.sandbox_application import clone_of
 from streams_recovery.core.forms import SAVEPOINT, request_of

@@ -6,7 +6,6 @@ Connections come without Airflow, from the same ``AIRFLOW_CONN_<ID>`` variables 
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,18 +16,16 @@ from typing import Annotated, Any
 
 import typer
 
-from streams_recovery.cli.screen import json_text
-from streams_recovery.config.loader import config_directory, load_all, load_named
+from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core import codec
 from streams_recovery.core.connection import StoredConnection, ignored_text
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.forms import SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.project_files import config_directory
 from streams_recovery.core.savepoint.request import MODE
-from streams_recovery.core.state.inspection import KEY
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
 from streams_recovery.operations.context import RecoveryContext, open_context
@@ -56,15 +53,10 @@ def _topics(names: list[str] | None) -> list[str] | None:
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
 SavepointId = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id, or `latest`.")]
 RestoreId = Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")]
 Savepoint = Annotated[str, option(SAVEPOINT)]
-Where = Annotated[
-    str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for what is on the cluster now.")
-]
-Key = Annotated[str | None, option(KEY)]
 Mode = Annotated[QuiesceMode | None, option(MODE)]
 DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
@@ -102,11 +94,6 @@ def requester() -> Requester:
 def new_run_id() -> str:
     """The id of a new run from a terminal."""
     return f"cli-{uuid.uuid4().hex}"
-
-
-def print_json(value: Any) -> None:
-    """One of our values, or plain JSON, on stdout."""
-    json_text(json.dumps(codec.encode(value), indent=2))
 
 
 class EnvironmentConnections:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import approved, show_plan, show_unasked
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, Savepoint, print_json, recovery_of, requester
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, Savepoint, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import AsJson, line, print_json
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core import codec

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, without_reason
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, option
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, Configs, Logs, Name, option
+from streams_recovery.cli.screen import AsJson
 from streams_recovery.core.approval import Approvable
 from streams_recovery.core.escaping import Markdown
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of, requester
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.offsets import plan_text
-from streams_recovery.cli.screen import data, line, say_command
+from streams_recovery.cli.screen import AsJson, data, line, print_json, say_command
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid

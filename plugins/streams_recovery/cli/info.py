@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, print_json, recovery_of
-from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, recovery_of
+from streams_recovery.cli.screen import AsJson, line, print_json, say
 from streams_recovery.config.loader import load_all
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.status.info import ApplicationInfo, info_lines

@@ -13,22 +13,10 @@ from typing import Annotated, Final, Literal
 import typer
 
 from streams_recovery.cli.advice import advice as in_options
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    AsJson,
-    Configs,
-    Key,
-    Mode,
-    Name,
-    RestoreId,
-    Savepoint,
-    Where,
-    option,
-    print_json,
-    recovery_of,
-)
-from streams_recovery.cli.screen import line, page, say
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Mode, Name, RestoreId, Savepoint, option, recovery_of
+from streams_recovery.cli.screen import AsJson, line, page, print_json, say
 from streams_recovery.cli.screen import table as print_table
+from streams_recovery.cli.state import Key, Where
 from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, StoreUnsuitable

@@ -13,10 +13,10 @@ import typer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND, show_plan, show_unasked
-from streams_recovery.cli.context import SavepointId, new_run_id, option, print_json, recovery_of, requester
+from streams_recovery.cli.context import SavepointId, new_run_id, option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import line, page, say, say_command, say_error
+from streams_recovery.cli.screen import line, page, print_json, say, say_command, say_error
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Refused, RepositoryUnavailable

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli.approval import BY_HAND
-from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, option, print_json, recovery_of, requester
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
-from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import line, print_json
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.forms import reason_field

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.context import print_json, recovery_of, requester
+from streams_recovery.cli.context import recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import line, print_json, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
 from streams_recovery.config.sandbox_application import clone_of

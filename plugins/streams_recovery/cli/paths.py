@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from streams_recovery.cli.context import AsJson, print_json
-from streams_recovery.cli.screen import line
-from streams_recovery.config.loader import config_directory
-from streams_recovery.core.project_files import project_files
+from streams_recovery.cli.screen import AsJson, line, print_json
+from streams_recovery.core.project_files import config_directory, project_files
 
 
 def paths(*, as_json: AsJson = False) -> None:

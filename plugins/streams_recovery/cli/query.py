@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
-from streams_recovery.cli.screen import say
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, recovery_of
+from streams_recovery.cli.screen import AsJson, print_json, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED, Store
 from streams_recovery.core.errors import NotFound

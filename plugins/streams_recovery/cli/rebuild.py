@@ -10,11 +10,11 @@ from typer.core import TyperCommand
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import approved, show_plan
-from streams_recovery.cli.context import print_json, recovery_of, requester
+from streams_recovery.cli.context import recovery_of, requester
 from streams_recovery.cli.form import Call, asks, parameter
 from streams_recovery.cli.restore import carry_out, requested
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import line, print_json
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.strategies import Rebuild, RestoreTopics

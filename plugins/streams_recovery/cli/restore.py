@@ -11,10 +11,10 @@ import typer
 from streams_recovery.cli import runs
 from streams_recovery.cli.advice import advice
 from streams_recovery.cli.approval import BY_HAND, approved, show_plan
-from streams_recovery.cli.context import RestoreId, print_json, recovery_of, requester
+from streams_recovery.cli.context import RestoreId, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import line, say, say_command
+from streams_recovery.cli.screen import line, print_json, say, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside
 from streams_recovery.core.offsets.strategies import EXACT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, SavepointId, print_json, recovery_of
-from streams_recovery.cli.screen import line, say_command
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, SavepointId, recovery_of
+from streams_recovery.cli.screen import AsJson, line, print_json, say_command
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Forged

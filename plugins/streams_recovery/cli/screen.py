@@ -7,6 +7,7 @@ Whatever a text holds, no control character reaches a terminal, and one line sta
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import sys
@@ -15,14 +16,14 @@ import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import IO, Final
+from typing import IO, Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streams_recovery.core import waiting
+from streams_recovery.core import codec, waiting
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import Markdown, visible, visible_lines
 from streams_recovery.core.jobs.progress import JobProgress, progress_text
@@ -32,6 +33,7 @@ from streams_recovery.core.words import with_configs
 _WIDE: Final = 100_000
 _BAD: Final = "red"
 _LINE_EVERY_SECONDS: Final = 30.0
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 _given: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
 
 
@@ -139,6 +141,11 @@ class _Lines(io.StringIO):
 def json_text(text: str) -> None:
     """JSON on stdout, the same document for a person and a program."""
     sys.stdout.write(visible_lines(text) + "\n")
+
+
+def print_json(value: Any) -> None:
+    """One of our values, or plain JSON, on stdout."""
+    json_text(json.dumps(codec.encode(value), indent=2))
 
 
 def _print(console: Console, text: str) -> None:

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli.approval import reason_of
-from streams_recovery.cli.context import option, print_json, recovery_of, requester
+from streams_recovery.cli.context import option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
-from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import line, print_json
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan

@@ -10,27 +10,14 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.context import (
-    DEFAULT_CONFIGS,
-    DEFAULT_LOGS,
-    AsJson,
-    Configs,
-    Key,
-    Logs,
-    Name,
-    Where,
-    new_run_id,
-    option,
-    print_json,
-    recovery_of,
-    requester,
-)
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, Configs, Logs, Name, new_run_id, option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
-from streams_recovery.cli.screen import data, line, say
+from streams_recovery.cli.screen import AsJson, data, line, print_json, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.forms import reason_field
+from streams_recovery.core.state.inspection import KEY
 from streams_recovery.core.state.table import StoreFormat
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
@@ -42,6 +29,10 @@ DIFFERENT, NOTHING_COMPARED = 9, 10
 _SHOWN = 100
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="A store's name, as in its changelog.")]
+Key = Annotated[str | None, option(KEY)]
+Where = Annotated[
+    str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for what is on the cluster now.")
+]
 
 
 def state(

@@ -26,9 +26,8 @@ from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.config.schedules import resolved
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import visible
-from streams_recovery.core.project_files import is_installed, own_files
+from streams_recovery.core.project_files import config_directory
 
-DIRECTORY = "STREAMS_RECOVERY_CONFIG_DIR"
 _SUFFIXES = (".yaml", ".yml")
 _NOTIFIERS = TypeAdapter(tuple[Notify, ...])
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")
@@ -151,16 +150,6 @@ def _only(name: str, paths: Sequence[Path]) -> Path:
 def _invalid(path: Path, found: Sequence[tuple[int | None, str]], next_step: str) -> ConfigInvalid:
     lines = [visible(f"{path}:{line}: {reason}" if line else f"{path}: {reason}") for line, reason in found]
     return ConfigInvalid("\n".join(lines), next_step=next_step, file=str(path), lines=[line for line, _ in found])
-
-
-def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The directory that STREAMS_RECOVERY_CONFIG_DIR names, else ``include/configs``: of the checkout, or for an installed package of Airflow's home."""
-    if named := environment.get(DIRECTORY):
-        return Path(named)
-    if not is_installed():
-        return own_files().configs
-    # The examples in a wheel are no configuration: else applications that do not exist would appear in Airflow. The default home is Airflow's own.
-    return Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser() / "include" / "configs"
 
 
 def load_application(name: str) -> ApplicationConfig:

@@ -15,8 +15,7 @@ from streams_recovery.config.rules import Schedule
 from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.connection import unencrypted
-from streams_recovery.core.status.alerts import AlertPolicy
-from streams_recovery.core.status.facts import Limits, MonitorLimits
+from streams_recovery.core.status.limits import AlertPolicy, Limits, MonitorLimits
 from streams_recovery.core.words import milliseconds
 
 # Firings of a schedule are looked at for more than a week, so that a weekend counts; where they are rare, this many of them.

@@ -14,6 +14,7 @@ from typing import Final
 from streams_recovery.core.errors import ConfigInvalid
 
 HOME: Final = "STREAMS_RECOVERY_HOME"
+DIRECTORY: Final = "STREAMS_RECOVERY_CONFIG_DIR"
 # The folders of the project that the wheel carries, as pyproject.toml maps them.
 CARRIED: Final = ("dags", "spark_jobs", "include")
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
@@ -55,6 +56,16 @@ def project_files(environment: Mapping[str, str] = os.environ) -> ProjectFiles:
             path=str(found.root),
         )
     return found
+
+
+def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """The directory that STREAMS_RECOVERY_CONFIG_DIR names, else ``include/configs``: of the checkout, or for an installed package of Airflow's home."""
+    if named := environment.get(DIRECTORY):
+        return Path(named)
+    if not is_installed():
+        return own_files().configs
+    # The examples in a wheel are no configuration: else applications that do not exist would appear in Airflow. The default home is Airflow's own.
+    return Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser() / "include" / "configs"
 
 
 def own_files() -> ProjectFiles:

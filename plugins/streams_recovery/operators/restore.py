@@ -12,9 +12,10 @@ from typing import Any, Final
 from airflow.sdk import BaseOperator, Context, TaskGroup, chain
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery.config.loader import config_directory, load_application
+from streams_recovery.config.loader import load_application
 from streams_recovery.config.offsets import inside
 from streams_recovery.core.approval import approval
+from streams_recovery.core.project_files import config_directory
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import restore

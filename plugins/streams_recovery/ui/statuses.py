@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from streams_recovery.config.loader import Configurations, config_directory, load_all
+from streams_recovery.config.loader import Configurations, load_all
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.outputs.comparison import OutputsReport
+from streams_recovery.core.project_files import config_directory
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.sites import SiteEntry
 from streams_recovery.core.state.inspection import Inspection

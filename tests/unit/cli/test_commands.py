@@ -164,12 +164,13 @@ NOT_TO_LOOK = {
         for one in ("compaction", "interval", "maintenance", "preflight", "restore", "rollout", "savepoint", "state")
     ),
     "streams_recovery.operations.status.look",
+    # Of what a look finds, and of what another command asks for.
+    *(f"streams_recovery.core.{one}" for one in ("checks.catalogue", "sandbox", "state.inspection", "status.alerts", "status.facts")),
+    "streams_recovery.application.kubernetes",
 }
 
 
-@pytest.mark.parametrize(
-    "words", [("info",), ("info", "shop"), ("savepoints", "list", "shop"), ("savepoints", "show", "shop", FIRST), ("paths",)]
-)
+@pytest.mark.parametrize("words", [("info",), ("info", "shop"), ("savepoints", "list", "shop"), ("savepoints", "show", "shop", FIRST)])
 def test_what_only_looks_at_the_repository_loads_no_client_and_no_run(tmp_path: Path, words: tuple[str, ...]) -> None:
     fill(tmp_path)
     loaded = modules_of(words, variables={**environment(), "STREAMS_RECOVERY_CONFIG_DIR": str(tmp_path)})
@@ -192,3 +193,11 @@ def test_names_with_commas_are_held_to_it_too() -> None:
     assert len(LISTS) > 10
     result = CliRunner().invoke(app, ["rebuild", "orders", "--reason", "r", "--input-topics", "a,b", "--input-topics", "c,a"])
     assert "--input-topics has a more than once" in str(result.exception)
+
+
+def test_where_everything_lies_is_told_without_a_configuration(tmp_path: Path) -> None:
+    loaded = modules_of(("paths",), variables={"STREAMS_RECOVERY_CONFIG_DIR": str(tmp_path)})
+    assert {name for name in loaded if name.startswith("streams_recovery.cli.")} == {
+        f"streams_recovery.cli.{one}" for one in ("app", "commands", "paths", "screen")
+    }
+    assert not loaded & HEAVY

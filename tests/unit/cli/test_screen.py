@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streams_recovery.cli import approval, screen
-from streams_recovery.cli.context import print_json
-from streams_recovery.cli.screen import _lines, remembered, shown_progress
+from streams_recovery.cli.screen import _lines, print_json, remembered, shown_progress
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.escaping import code, md, visible

@@ -18,10 +18,11 @@ import yaml
 
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.contradictions import neighbours
-from streams_recovery.config.loader import config_directory, load, load_all, load_named
+from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
+from streams_recovery.core.project_files import config_directory
 from streams_recovery.operations.context import seal_keys
 from tests.support.examples.configurations import DRILL, MINIMAL, refused, written
 from tests.support.project import PROJECT

@@ -10,7 +10,7 @@ import pytest
 from streams_recovery.config.loader import load
 from streams_recovery.config.monitor import Monitor, longest_pause
 from streams_recovery.core.checks.check import Severity
-from streams_recovery.core.status.facts import Limits
+from streams_recovery.core.status.limits import Limits
 from tests.support.examples.configurations import MINIMAL, refused, written
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.checks.check import Severity
+from streams_recovery.core.status.limits import MOST_SILENT, AlertPolicy
 from streams_recovery.core.status.report import StatusFinding
 
 # Seconds after which a run that was to tell something counts as dead.
 CLAIM_SECONDS: Final = 600.0
-# Seconds after which people hear again of what lasts, whatever is configured.
-MOST_SILENT: Final = 604_800.0
 
 
 class News(enum.StrEnum):
@@ -52,17 +51,6 @@ class Alert:
     def claimed(self, now: int) -> bool:
         """True while a run is telling it."""
         return self.claimed_at is not None and abs(now - self.claimed_at) < CLAIM_SECONDS * 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertPolicy:
-    """Findings less severe than ``severity`` are no alerts. One is told again every ``reminder`` seconds, after ``MOST_SILENT`` at the latest, and is over
-    when it was not found for ``over_after`` seconds.
-    """
-
-    severity: Severity
-    reminder: float | None
-    over_after: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

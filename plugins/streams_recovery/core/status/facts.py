@@ -12,7 +12,7 @@ import enum
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
 from streams_recovery.core.checks.catalogue import as_advice
 from streams_recovery.core.checks.check import CatalogueCheck, F_contra, Occasion, Severity
@@ -23,6 +23,7 @@ from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.retention import DeletionOutlook
 from streams_recovery.core.sandbox.drill import DrillEntry
+from streams_recovery.core.status.limits import DAY, HOUR, Limits
 from streams_recovery.core.status.report import (
     DiskStatus,
     Health,
@@ -34,12 +35,9 @@ from streams_recovery.core.status.report import (
     StatusFinding,
     TopicStatus,
 )
-from streams_recovery.core.written import Duration, NumberBounds
 
 # How the name of a broker's disk begins.
 BROKER: Final = "broker "
-HOUR: Final = 3_600.0
-DAY: Final = 86_400.0
 # In a shorter time a trend looks like an hour of much work.
 _LEAST: Final = 6 * HOUR
 _WINDOW: Final = 2 * DAY
@@ -280,49 +278,6 @@ class ObservedApplication:
     def age(self, moment: int) -> float:
         """Seconds since a moment. Clocks of two machines: one that seems to lie ahead is now."""
         return max(0.0, (self.now - moment) / 1000)
-
-
-Share = Annotated[float, NumberBounds(above=0, most=1000)]
-# Bytes, or records.
-Count = Annotated[int, NumberBounds(least=0, most=1 << 60)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorLimits:
-    """Values from which on something is a finding. Growth is a share a day: 0.5 is half as much again. Null turns a limit off."""
-
-    changelog_growth: Share = 0.5
-    changelog_bytes: Count | None = None
-    repartition_bytes: Count = 10 << 30
-    growth_from_bytes: Count = 1 << 30
-    disk_full_within: Duration = 2 * DAY
-    disk_free: Annotated[float, NumberBounds(least=0, below=1)] = 0.1
-    retention_margin: Duration = 6 * HOUR
-    lag_records: Count | None = None
-    lag_growth: Count = 100_000
-    transaction_age: Duration = HOUR / 4
-    archive_age: Duration = HOUR / 6
-    hold_age: Duration = 6 * HOUR
-    lock_age: Duration = 6 * HOUR
-    restore_time: Duration = 4 * HOUR
-    quarantine_age: Duration = DAY
-    repository_growth: Share = 0.5
-    overdue_after: Duration = DAY
-    unseen_after: Duration = HOUR / 6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits(MonitorLimits):
-    """The limits, and what was promised: ``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None without one. If there is no ``newest_age``,
-    ``late_after`` counts, which follows from the schedule of savepoints; it is None if savepoints are taken by hand. ``docs`` is where the pages on findings
-    are. docs/configuration.md explains the others.
-    """
-
-    newest_age: float | None
-    recovery_time: float | None
-    loss: float | None
-    late_after: float | None
-    docs: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.status import alerts as alerting
-from streams_recovery.core.status.alerts import Alert, AlertPolicy, AlertsEntry, News
+from streams_recovery.core.status.alerts import Alert, AlertsEntry, News
 from streams_recovery.core.status.facts import advise
+from streams_recovery.core.status.limits import AlertPolicy
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import topics_as_they_are

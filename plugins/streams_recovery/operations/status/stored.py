@@ -12,12 +12,11 @@ from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.repository.sites import PRIMARY, Fence, site_of
-from streams_recovery.core.status.facts import Limits
+from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import ArchiveStatus, FencedSite, SitesStatus, archive_status, unusable
 from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.log import newest
-from streams_recovery.operations.status.savepoints import open_restores_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,10 @@ def recorded(recovery: RecoveryContext, known: SitesStatus, restores: Collection
 
 def sites_now(recovery: RecoveryContext) -> SitesStatus:
     """The status by the log now, with what the monitor has seen of each site."""
+    if recovery.sites.names == (PRIMARY,):
+        return SitesStatus()
+    from streams_recovery.operations.status.savepoints import open_restores_now  # noqa: PLC0415  # where all is at one site nothing moves
+
     report = newest(recovery.repository, recovery.layout)
     known = SitesStatus() if report is None else report.sites
     return recorded(recovery, known, [one.restore_id for one in open_restores_now(recovery)])

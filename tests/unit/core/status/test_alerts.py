@@ -8,20 +8,9 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
-from streams_recovery.core.status.alerts import (
-    CLAIM_SECONDS,
-    MOST_SILENT,
-    Alert,
-    AlertPolicy,
-    AlertsEntry,
-    News,
-    believed,
-    claimed,
-    delivered,
-    folded,
-    released,
-)
+from streams_recovery.core.status.alerts import CLAIM_SECONDS, Alert, AlertsEntry, News, believed, claimed, delivered, folded, released
 from streams_recovery.core.status.facts import finding
+from streams_recovery.core.status.limits import MOST_SILENT, AlertPolicy
 from streams_recovery.core.status.report import StatusFinding
 
 NOW = 1_795_219_200_000

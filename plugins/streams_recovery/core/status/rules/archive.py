@@ -8,7 +8,8 @@ from typing import Final
 from streams_recovery.core.archive.tick import HEARTBEAT_SECONDS
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
-from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, Rule, finding
+from streams_recovery.core.status.facts import ObservedApplication, PartName, Rule, finding
+from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import ArchiveStatus, StatusFinding, recovery_point
 from streams_recovery.core.words import command, span
 

@@ -15,11 +15,9 @@ from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.transactions import OpenTransaction, wait
 from streams_recovery.core.status.facts import (
     BROKER,
-    HOUR,
     ClusterFacts,
     InputState,
     InstanceFacts,
-    Limits,
     Measured,
     ObservedApplication,
     PartName,
@@ -29,6 +27,7 @@ from streams_recovery.core.status.facts import (
     found_in_look,
     per_second,
 )
+from streams_recovery.core.status.limits import HOUR, Limits
 from streams_recovery.core.status.report import DiskStatus, StatusFinding, TopicStatus
 from streams_recovery.core.words import command, first_names, size, span
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.status.facts import HOUR, InstanceFacts, Limits, ObservedApplication, OwnershipState, PartName, Rule, finding
+from streams_recovery.core.status.facts import InstanceFacts, ObservedApplication, OwnershipState, PartName, Rule, finding
+from streams_recovery.core.status.limits import HOUR, Limits
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, span
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.sandbox.drill import DrillEntry
-from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, Rule, daily_growth, finding
+from streams_recovery.core.status.facts import ObservedApplication, PartName, Rule, daily_growth, finding
+from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, first_names, moment, size, span
 

@@ -13,16 +13,8 @@ from streams_recovery.core.checks.savepoints import AHEAD, CLUSTER_LOSS, SEALS, 
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.remedies.locks import end_record, take_lock
 from streams_recovery.core.repository.seal import forged_text
-from streams_recovery.core.status.facts import (
-    Limits,
-    ObservedApplication,
-    PartName,
-    RepositoryFacts,
-    RestoreState,
-    Rule,
-    finding,
-    found_in_look,
-)
+from streams_recovery.core.status.facts import ObservedApplication, PartName, RepositoryFacts, RestoreState, Rule, finding, found_in_look
+from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import command, first_names, span
 

@@ -10,7 +10,8 @@ import pytest
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.status.facts import Limits, LockState, PartName, finding, health, judge
+from streams_recovery.core.status.facts import LockState, PartName, finding, health, judge
+from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import Health, HistoryPoint, Part, SitesStatus, StatusFinding
 from streams_recovery.core.status.rules import RULES
 from tests.support.examples.observed import DAY, GIB, GROUP, HOUR, MINUTE, NOW, observed, point, summary
