@@ -117,3 +117,52 @@ def test_a_folder_that_mirrors_nothing_is_found(project: Path, folder: str) -> N
 def test_a_helper_beside_tests_is_found(project: Path, file: str) -> None:
     (project / "tests" / file).touch()
     assert stray_helpers(project) == [file]
+
+
+# Where code may take something from a folder of the package.
+USERS = (PACKAGE, "tests", "dags", "spark_jobs", "documentation", "embedded", "bench", "examples")
+
+
+def taken(root: Path) -> set[str]:
+    """The dotted names that are imported anywhere, and the attributes of what was imported that are used."""
+    found: set[str] = set()
+    for path in (one for folder in USERS for one in (root / folder).rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        nodes = list(ast.walk(tree))
+        found |= {name for node in nodes for name in _names(node)}
+        known = {
+            alias.asname or alias.name: f"{one.module}.{alias.name}"
+            for one in nodes
+            if isinstance(one, ast.ImportFrom)
+            for alias in one.names
+        }
+        uses = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+        found |= {f"{known[node.value.id]}.{node.attr}" for node in uses if node.value.id in known}
+    return found
+
+
+def idle_offers(root: Path) -> list[str]:
+    """What a folder of the package imports from its modules, so that others take it from there, and does not use itself, although nobody takes it."""
+    used, found = taken(root), set[str]()
+    for path in (root / PACKAGE).rglob("__init__.py"):
+        tree = ast.parse(path.read_text())
+        folder = ".".join(path.parent.relative_to(root / "plugins").parts)
+        own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        imports = (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module != "__future__")
+        offered = {alias.asname or alias.name for node in imports for alias in node.names}
+        found |= {f"{folder}.{name}" for name in offered - own} - used
+    return sorted(found)
+
+
+def test_a_folder_offers_only_what_is_taken_from_it() -> None:
+    assert idle_offers(PROJECT) == [], "import it where it is used, or nowhere"
+
+
+def test_what_nobody_takes_from_a_folder_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / PACKAGE / "operations"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("from streams_recovery.operations.one import called, imported, left, used\n\nkept = used\n")
+    (folder / "user.py").write_text(
+        "from streams_recovery import operations\nfrom streams_recovery.operations import imported\n\noperations.called()\n"
+    )
+    assert idle_offers(tmp_path) == ["streams_recovery.operations.left"]

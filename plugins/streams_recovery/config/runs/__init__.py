@@ -80,18 +80,3 @@ class Runs(Section):
         if getattr(self, self.kind) is None:
             raise ValueError(f"kind is {self.kind}, so the section {self.kind} is needed")
         return self
-
-
-__all__ = [
-    "KINDS",
-    "CommandRuns",
-    "IntervalRuns",
-    "IntervalSection",
-    "Kind",
-    "KindName",
-    "KubernetesRuns",
-    "ProcessRuns",
-    "Runs",
-    "SandboxRuns",
-    "StartingKind",
-]

@@ -21,24 +21,3 @@ from streams_recovery.operations.interval.run import (
     remove,
     requested,
 )
-
-__all__ = [
-    "Claimed",
-    "Done",
-    "Planned",
-    "PublishReport",
-    "ReprocessEntry",
-    "ReprocessOptions",
-    "ReprocessRequest",
-    "busy",
-    "claim",
-    "clear",
-    "conclude",
-    "history",
-    "open_interval",
-    "plan",
-    "publish_results",
-    "raise_unless_succeeded",
-    "remove",
-    "requested",
-]

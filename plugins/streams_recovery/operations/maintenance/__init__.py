@@ -6,29 +6,3 @@ from streams_recovery.operations.maintenance.contents import UndeletePlan, plan_
 from streams_recovery.operations.maintenance.cut_again import CutProven, prove_cut
 from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, expiry_text, pin, plan_expiry
 from streams_recovery.operations.maintenance.seal import adopt, plan_adoption
-
-__all__ = [
-    "ALL",
-    "CheckTicket",
-    "CutProven",
-    "ExpirePlan",
-    "ExpireReport",
-    "UndeletePlan",
-    "adopt",
-    "announce",
-    "conclude_check",
-    "deletion_outlook",
-    "expire",
-    "expiry_text",
-    "pin",
-    "plan_adoption",
-    "plan_check",
-    "plan_expiry",
-    "plan_reading",
-    "plan_undelete",
-    "prove_cut",
-    "raise_unless_good",
-    "scheduled",
-    "undelete",
-    "withdraw",
-]

@@ -5,5 +5,3 @@
 
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.operations.sandbox.teardown import Removed, clear, conclude, drills, raise_unless_succeeded, remove
-
-__all__ = ["DrillEntry", "Removed", "clear", "conclude", "drills", "raise_unless_succeeded", "remove"]
