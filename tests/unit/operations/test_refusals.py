@@ -51,7 +51,9 @@ OF_RUN = {
     "operations.bring_down.empty_group": "members that stay after every known instance has stopped",
     "operations.bring_down.stop_instances": "an instance that does not stop",
     "operations.restore.move.leave": "what runs at the site that is left, when it is left",
-    "operations.savepoint.quiesce._require_on_record": "whether this run was let go while it waited",
+    "operations.savepoint.quiesce._require_on_record": "whether this run's hold is still on record",
+    "operations.savepoint.quiesce._require_not_let_go": "whether this run was let go while it waited",
+    "operations.savepoint.quiesce._undo_if_let_go": "whether this run was let go while it held the application",
 }
 
 

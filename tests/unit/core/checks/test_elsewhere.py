@@ -35,10 +35,11 @@ RETENTION = ("retention.ms", "retention.bytes")
 HELD = frozenset({LAG, "max.compaction.lag.ms", *RETENTION, TIMES, BEFORE, AFTER})
 # By module: the settings that it may name, and why that is no check.
 REASONS: dict[str, tuple[frozenset[str], str]] = {
-    "core/compaction/plan.py": (frozenset({POLICY, LAG}), "decides whether a changelog may be rewritten, by its kind of store"),
+    "core/compaction/latest_per_key.py": (frozenset({POLICY, LAG}), "decides whether a changelog may be rewritten, by its kind of store"),
     "core/names.py": (frozenset({POLICY, LAG}), "tells the kind of a store by how Kafka Streams makes its changelog"),
     "core/repository/cleaning.py": (frozenset({"delete.retention.ms"}), "decides whether files of two savepoints can be shared"),
     "core/restore/failover.py": (frozenset({IN_SYNC}), "sets it, lower where there are fewer brokers"),
+    "core/restore/parts/interval.py": (frozenset(RETENTION), "sets them on copies of inputs"),
     "core/restore/single_topics.py": (HELD | {POLICY, "delete.retention.ms"}, "sets what a copy of a topic has"),
     "core/restore/topic_settings.py": (
         frozenset(topic_settings.IN_FORCE) - {"segment.bytes", "segment.ms"},
@@ -57,8 +58,7 @@ REASONS: dict[str, tuple[frozenset[str], str]] = {
     "kafka/transactional_append.py": (frozenset({"message.max.bytes"}), "a setting of clients of the same name"),
     "kafka/writer.py": (frozenset({"message.max.bytes"}), "a setting of clients of the same name"),
     "operations/offsets/mirrored_inputs.py": (frozenset({TIMES}), "decides by which times records of two logs are compared"),
-    "operations/restore/placing.py": (frozenset(RETENTION), "sets them on copies of inputs"),
-    "operations/restore/plan.py": (frozenset({LAG}), "decides whether a table read as input may lack what was replaced since"),
+    "operations/restore/moments.py": (frozenset({LAG}), "decides whether a table read as input may lack what was replaced since"),
 }
 
 
