@@ -13,8 +13,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
-from streams_recovery.config.dags import removed_dags
 from streams_recovery.config.loader import load_application
+from streams_recovery.workflows.dags import removed_dags
 from tests.support.airflow.parsed_dags import OF_ALL
 from tests.support.project import PROJECT
 

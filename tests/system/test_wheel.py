@@ -15,8 +15,8 @@ from embedded.demo.checks import differences
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.config.dags import shared_dags
 from streams_recovery.core.waiting import poll
+from streams_recovery.workflows.dags import shared_dags
 from tests.support.airflow.connection_form import declared, shown
 from tests.support.project import PROJECT
 from tests.support.stack.dag_runs import Play

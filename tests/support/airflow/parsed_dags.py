@@ -10,8 +10,8 @@ from typing import Any, Final
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, process_params
 
-from streams_recovery.config.dags import shared_dags
 from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
+from streams_recovery.workflows.dags import shared_dags
 from tests.support.project import PROJECT
 
 # The DAGs that there are once, for all applications: those that a person starts to bring one back or to look into a savepoint, and the monitor. Each
