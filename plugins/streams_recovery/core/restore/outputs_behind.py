@@ -1,7 +1,8 @@
 """The records of outputs that the state of a savepoint has not caused: what an application writes again that goes on from it.
 
 Of a savepoint by the names of transactions they are the records behind the end of its transactions in a log, and those of other transactions in between. Of
-another one they are what is behind the end that the log had. An output that is loaded from a savepoint is loaded without them.
+another one they are what is behind the end that the log had. An output that is loaded together with the state is loaded without them; one that is loaded by
+itself with them, as nobody writes them again.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec, RowCut
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
@@ -48,6 +48,8 @@ class RestoreSource:
     deletes: tuple[str, ...] = ()
     # The last entry of the continuous archive that counts, None for the newest one, 0 for none.
     archive_entry: int | None = None
+    # True where the state comes back as well: then the application writes again what the state has not caused, and outputs are loaded without that.
+    with_state: bool = False
 
     @property
     def proven_inputs(self) -> Collection[str]:
@@ -186,11 +188,14 @@ def topic_to_create(
 
 
 def partition_load(topic: TopicImage, image: PartitionImage, source: RestoreSource) -> PartitionLoad:
-    """The files of one partition, and which of their rows are taken: of an output those that the state has caused."""
+    """The files of one partition, and which of their rows are taken: of an output that is loaded with its state those that this has caused."""
     cut = source.cuts.get(TopicPartition(topic.name, image.partition))
     files = SegmentFiles.of(image.files() if cut is None else cut.files)
     compacted = any(copied.compacted for copied in image.ranges if copied.file)
-    rows = in_state(source.manifest, topic, image) if cut is None else cut.rows
+    if cut is not None:
+        rows: RowCut | None = cut.rows
+    else:
+        rows = in_state(source.manifest, topic, image) if source.with_state else None
     return PartitionLoad(partition=image.partition, files=files, cut=rows, compacted=compacted)
 
 

@@ -56,7 +56,7 @@ def plan_state(recovery: RecoveryContext, safeguards: Safeguards, source: Restor
     """
     safeguards = replace(safeguards, delete=(*safeguards.delete, *source.deletes))
     fewer, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
-    source = replace(source, manifest=fewer)
+    source = replace(source, manifest=fewer, with_state=True)
     later = source.later()
     cut = {topic.name for topic in later}
     found = required_for_restore(recovery, source.manifest, safeguards, cut=cut)

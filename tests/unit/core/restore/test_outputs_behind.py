@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.jobs.spec import OffsetSpan
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut, NamedProof
@@ -13,7 +14,11 @@ from streams_recovery.core.named_transactions.readings import Name
 from streams_recovery.core.outputs.comparison import OutputRange
 from streams_recovery.core.repository.manifest import Gap, Manifest, TopicImage
 from streams_recovery.core.restore.outputs_behind import StateEnd, in_state, outputs_behind
+from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
+from streams_recovery.core.restore.topic_settings import TargetSettings
 from streams_recovery.operations.outputs.ranges import _behind_state
+from streams_recovery.operations.restore.placing import RestoreSource, partition_load
+from streams_recovery.operations.restore.topics_plan import TopicsSource, _step, _Target
 from streams_recovery.operations.savepoint.publish import counted
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
@@ -100,6 +105,34 @@ def test_an_archived_output_is_loaded_without_what_is_not_of_the_state() -> None
         (named(left_out(6, 7)), replace(OUTPUT, partitions=(image((), end=20),))),
     ):
         assert in_state(manifest, output, output.partitions[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("with_state", "rows", "out"),
+    [(True, 17, spans((6, 7), (12, 12))), (False, 20, ())],
+    ids=["the state comes back too", "the state stays"],
+)
+def test_only_with_its_state_an_output_is_loaded_without_what_is_written_again(
+    with_state: bool, rows: int, out: tuple[OffsetSpan, ...]
+) -> None:
+    source = RestoreSource(manifest=named(left_out(6, 7), left_out(12, 12)), with_state=with_state)
+    load = partition_load(OUTPUT, IMAGE, source)
+    assert (load.rows, () if load.cut is None else load.cut.left_out) == (rows, out)
+
+
+@pytest.mark.parametrize("new_name", ["", "copy"])
+def test_a_single_output_comes_back_with_all_of_its_records(new_name: str) -> None:
+    """The state is further than the savepoint: nobody writes the others again."""
+    manifest = named(left_out(6, 7))
+    wanted = WantedTopics(topics=("out",), new_name=new_name)
+    source = TopicsSource(manifest=manifest, images=(OUTPUT,), wanted=wanted, as_of=None, cuts={}, read_on=ReadOn.PROVEN)
+    step = _step(
+        _Target(image=OUTPUT, name=new_name or "out", existing=None, begins={}),
+        source,
+        ApplicationKind.KAFKA_STREAMS.dialect,
+        TargetSettings(),
+    )
+    assert [(part.cut, part.rows) for part in step.partitions] == [(None, 20)]
 
 
 def test_a_comparison_with_a_clone_begins_at_the_same_records() -> None:
