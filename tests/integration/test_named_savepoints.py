@@ -116,6 +116,19 @@ def test_what_has_no_names_or_could_not_be_proven_is_saved_as_before(bootstrap: 
         guarantee = {"id": counts.id, "guarantee": "at_least_once"}
         with named_recovery(extra, counts.id, tmp_path, application=guarantee) as recovery:
             assert why_not(recovery) == "at_least_once has no transactions"
+        with named_recovery(extra, counts.id, tmp_path, backup=PATIENT) as recovery:
+            own = saved(recovery).proof.names
+            other = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"billing-{counts.id}"})
+            other.init_transactions(30)
+            other.begin_transaction()
+            other.produce(counts.outputs[0].topic, b"value", b"key", 0)
+            other.commit_transaction(30)
+            counts.await_more(reader)
+            shared = saved(recovery).proof.names
+            assert own is not None
+            assert shared is not None
+            assert {*counts.outputs} <= own.logs.keys()
+            assert shared.logs.keys() == own.logs.keys() - {*counts.outputs}, "they have another writer, which is idle"
         # One that is gone by now: the look sees none of its records.
         producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         producer.produce(counts.changelogs[0].topic, b"value", b"key", 0)

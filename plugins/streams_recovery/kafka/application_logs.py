@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.errors import NotFound, OffsetsUnstable, TransientError
+from streams_recovery.core.errors import NotFound, OffsetsUnstable, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.names import own_transactions
 from streams_recovery.core.remedies.transactions import OpenTransaction
@@ -17,7 +17,7 @@ from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.transactions import Transactions
+from streams_recovery.kafka.transactions import Transactions, Writers
 
 # A running application is still for a few milliseconds between two transactions: who looks too late misses them.
 _LOOK_SECONDS = 0.01
@@ -106,6 +106,25 @@ class ApplicationLogs:
         if not others or any(found.transactional for found in writers.values()):
             return ()
         return () if self.transactions.registered(own_transactions(self.application_id)) else others
+
+    def shared(self, outputs: Collection[TopicPartition], internal: Collection[TopicPartition]) -> frozenset[str]:
+        """The topics of ``outputs`` that somebody else writes to, as far as their leaders remember: a producer without transactions, or one that neither writes
+        to the application's ``internal`` topics nor is shown to have a transactional id of the application's. One that may not be read is among them: nobody is
+        asked for rights on topics that are not archived.
+        """
+        if not outputs:
+            return frozenset()
+        known = {one for found in self.transactions.transactional_writers(internal).values() for one in found.transactional}
+        shared, writers = set[str](), dict[TopicPartition, Writers]()
+        for topic in sorted({tp.topic for tp in outputs}):
+            try:
+                writers |= self.transactions.transactional_writers([tp for tp in outputs if tp.topic == topic])
+            except Refused:
+                shared.add(topic)
+        unknown = {one for found in writers.values() for one in found.transactional} - known
+        ids, own = self.transactions.transactional_ids(unknown), own_transactions(self.application_id)
+        others = {one for one in unknown if one not in ids or not own.fullmatch(ids[one])}
+        return frozenset(shared | {tp.topic for tp, found in writers.items() if found.other or not others.isdisjoint(found.transactional)})
 
     def partitions(
         self,

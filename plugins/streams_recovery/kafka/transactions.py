@@ -67,7 +67,7 @@ class Transactions(ClusterVerbs):
         brokers: there it stays open. While it still sends markers, a coordinator that takes over sends all of them again, so nothing hangs.
         """
         opened = self._opened(partitions)
-        ids = self._transactional_ids({producer.producer_id for _, producer in opened})
+        ids = self.transactional_ids({producer.producer_id for _, producer in opened})
         found = self._descriptions(sorted(set(ids.values())))
         transactions = [(self._open(tp, producer, ids.get(producer.producer_id), found), (tp, producer)) for tp, producer in opened]
         # What ended, or began anew, between the question to its leader and the one to its coordinator does not hang.
@@ -103,6 +103,20 @@ class Transactions(ClusterVerbs):
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """The writers of each partition that its leader remembers. Every partition asked for is in the answer."""
         return {partition: _writers(producers) for partition, producers in self._producers(partitions).items()}
+
+    def transactional_ids(self, producer_ids: Collection[int]) -> dict[int, str]:
+        """The transactional id that each of these producer ids belongs to now. One is left out whose id has got another producer id since (its epochs were at
+        their end), has expired, or is not shown to this connection (Describe on it).
+        """
+        if not producer_ids:
+            return {}
+
+        def ask() -> Mapping[int, Any]:
+            found: Mapping[int, Any] = self._clients.pure.list_transactions(producer_id_filters=sorted(producer_ids))
+            return found
+
+        listed = self._clients.patiently("listing transactions", ask)
+        return {item.producer_id: item.transactional_id for items in listed.values() for item in items}
 
     def written(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[ProducerProgress, ...]]:
         """The progress of every producer that the leader of each partition remembers. Leaders do not remember a producer that is not idempotent: only the log's
@@ -162,17 +176,6 @@ class Transactions(ClusterVerbs):
         if missing:
             raise errors.by_code(None, f"the answer about producers leaves out {', '.join(missing[:20])}")
         return {TopicPartition(*partition): list(answer[partition].active_producers) for partition in requested}
-
-    def _transactional_ids(self, producer_ids: Collection[int]) -> dict[int, str]:
-        if not producer_ids:
-            return {}
-
-        def ask() -> Mapping[int, Any]:
-            found: Mapping[int, Any] = self._clients.pure.list_transactions(producer_id_filters=sorted(producer_ids))
-            return found
-
-        listed = self._clients.patiently("listing transactions", ask)
-        return {item.producer_id: item.transactional_id for items in listed.values() for item in items}
 
     def _descriptions(self, transactional_ids: Sequence[str]) -> dict[str, Any]:
         """The coordinators' descriptions, without ids that have expired since they were listed."""

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from kafka.admin._transactions import PartitionProducerState, ProducerState, TransactionDescription, TransactionListing, TransactionState
-from kafka.errors import TransactionalIdNotFoundError
+from kafka.errors import TopicAuthorizationFailedError, TransactionalIdNotFoundError
 from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.transactions import Transactions, Writers
 from tests.support.kafka.scripted_clients import Script, ScriptedClients
 
 TP = TopicPartition("t", 0)
+
+
+OWN, OTHERS = "app-0b0a7c52-6d3e-4b5c-9e6f-0123456789ab-1", "billing-1"
 
 
 def producer(producer_id: int, *, epoch: int = -1, start: int = -1) -> ProducerState:
@@ -136,3 +142,43 @@ def test_writers_are_proven_only_when_there_are_some_and_all_are_transactional(
 ) -> None:
     found = transactions(producers).transactional_writers([TP])[TP]
     assert (found, found.proven) == (writers, proven)
+
+
+@pytest.mark.parametrize(
+    ("of_output", "listed", "shared"),
+    [
+        ([], {}, False),
+        ([producer(7, epoch=3)], {}, False),
+        ([producer(9, epoch=3)], {9: OWN}, False),
+        ([producer(9, start=4)], {9: OTHERS}, True),
+        ([producer(7, epoch=3), producer(9, epoch=3)], {9: OTHERS}, True),
+        ([producer(9, epoch=3)], {}, True),
+        ([producer(7, epoch=3), producer(9)], {}, True),
+    ],
+    ids=["nobody", "who writes changelogs", "an own id", "another id", "both", "an id that is not seen", "without transactions"],
+)
+def test_an_output_is_shared_where_a_writer_is_not_proven_the_application_s(
+    of_output: list[ProducerState], listed: dict[int, str], shared: bool
+) -> None:
+    """Producer 7 writes the changelog."""
+    listing = [{1: [TransactionListing(name, one, TransactionState.ONGOING) for one, name in listed.items()]}]
+    assert shared_by([leaders({1: of_output, 0: []})], listing) == ({"out"} if shared else set())
+
+
+def test_an_output_that_may_not_be_read_is_taken_for_shared() -> None:
+    """The savepoint needs no right on it: it has the state alone."""
+    assert shared_by([TopicAuthorizationFailedError("out")]) == {"out"}
+
+
+def leaders(producers: dict[int, list[ProducerState]], topic: str = "out") -> dict[PurePartition, PartitionProducerState]:
+    return {PurePartition(topic, number): PartitionProducerState(seen) for number, seen in producers.items()}
+
+
+def shared_by(of_outputs: list[object], listing: list[object] | None = None) -> frozenset[str]:
+    """What is shared of an output with two partitions, while producer 7 writes the changelog."""
+    opened = Transactions(KafkaConnection(bootstrap_servers="nowhere:1", properties={}))
+    script = Script(describe_producers=[leaders({0: [producer(7, epoch=3)]}, "changelog"), *of_outputs], list_transactions=listing or [])
+    opened._clients = ScriptedClients(pure=script)
+    nobody = cast("Any", None)
+    logs = ApplicationLogs(application_id="app", cluster=nobody, groups=nobody, transactions=opened, read=(), clock=lambda: 0, patience=1.0)
+    return logs.shared([TopicPartition("out", 0), TopicPartition("out", 1)], [TopicPartition("changelog", 0)])

@@ -55,10 +55,10 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
 def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: NamedLogs, attempt: int) -> Taken:
     readings = read_named(
         reader,
-        found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION, TopicRole.OUTPUT),
+        _logs_to_read(recovery, found, attempt),
         patience=float(recovery.config.backup.consistency.timeout_seconds),
     )
-    named = _cut(readings, found, last=attempt == recovery.config.backup.consistency.attempts)
+    named = _cut(recovery, readings, found, last=attempt == recovery.config.backup.consistency.attempts)
     internal, proof = internal_by_names(readings, named), proof_by_names(named, reader.group_partition(), attempt)
     _check_writers(recovery, found, readings, internal)
     partitions = completed(recovery, found, internal)
@@ -73,25 +73,40 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
     return cut, copied
 
 
-def _cut(readings: NamedReadings, found: Discovery, *, last: bool) -> NamedCut:
+def _logs_to_read(recovery: RecoveryContext, found: Discovery, attempt: int) -> tuple[TopicPartition, ...]:
+    """The logs of a look. Outputs that others write to are not waited for. The last one of several looks has none: an output is no reason against the state."""
+    internal = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
+    if 1 < attempt == recovery.config.backup.consistency.attempts:
+        return internal
+    outputs = found.partitions(TopicRole.OUTPUT)
+    shared = logs_of(recovery, found).shared(outputs, internal)
+    return (*internal, *(tp for tp in outputs if tp.topic not in shared))
+
+
+def _cut(recovery: RecoveryContext, readings: NamedReadings, found: Discovery, *, last: bool) -> NamedCut:
     """The cut, with what it has of outputs. Others may write there too, and what they do is no reason against the state: where it is, the outputs are left out.
     ``last`` is True for a look after which there is no other one, by which more could be said of them.
     """
-    changelogs, outputs = found.partitions(TopicRole.CHANGELOG), found.partitions(TopicRole.OUTPUT)
+    changelogs = found.partitions(TopicRole.CHANGELOG)
+    outputs = [tp for tp in found.partitions(TopicRole.OUTPUT) if tp in readings.logs]
+    internal = {tp: tail for tp, tail in readings.logs.items() if tp not in outputs}
+    # Again, behind the readings: who came meanwhile is seen now.
+    unknown = logs_of(recovery, found).shared(outputs, tuple(internal)) | _nameless(readings, outputs)
+    if unknown:
+        LOGGER.info("others write to outputs, which are not told apart by names: %s", first_names(sorted(unknown)))
+    known = {tp: readings.logs[tp] for tp in outputs if tp.topic not in unknown}
     try:
-        return _with_known_outputs(cut_at_names(readings, changelogs, outputs), readings, outputs)
+        return cut_at_names(replace(readings, logs=internal | known), changelogs, known)
     except (LookAgain, Unnamed) as error:
-        if not outputs or (isinstance(error, LookAgain) and not last):
+        if not known or (isinstance(error, LookAgain) and not last):
             raise
         LOGGER.info("outputs are not told apart by names: %s", error.reason)
-    internal = {tp: tail for tp, tail in readings.logs.items() if tp not in outputs}
     return cut_at_names(replace(readings, logs=internal), changelogs)
 
 
-def _with_known_outputs(named: NamedCut, readings: NamedReadings, outputs: Collection[TopicPartition]) -> NamedCut:
-    """The cut without outputs that somebody writes to without transactions: nobody can tell which of these records are of the state."""
-    nameless = {tp for tp in outputs if any(one.marker is None and not one.transactional for one in readings.logs[tp].batches)}
-    return replace(named, logs={tp: log for tp, log in named.logs.items() if tp not in nameless})
+def _nameless(readings: NamedReadings, outputs: Collection[TopicPartition]) -> frozenset[str]:
+    """Outputs with records outside transactions, also of producers that no leader remembers: nobody can tell which of them are of the state."""
+    return frozenset(tp.topic for tp in outputs if any(one.marker is None and not one.transactional for one in readings.logs[tp].batches))
 
 
 def _check_writers(recovery: RecoveryContext, found: Discovery, readings: NamedReadings, internal: InternalEnds) -> None:
