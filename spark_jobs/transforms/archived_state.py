@@ -23,7 +23,7 @@ from streams_recovery.core.archive.state import (
     seen_before,
 )
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, archived_logs
-from streams_recovery.core.errors import Damaged, LockLost, OffsetsGone, RecoveryError, Refused
+from streams_recovery.core.errors import LockLost, OffsetsGone, PermanentError, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
@@ -257,7 +257,7 @@ class StateArchiver:
     def _exact(self, look: StateLook) -> FoundExact:
         """By the names of transactions, and where these do not tell by readings at which nothing moved."""
         missing = missing_in(self.logs.facts())
-        named = missing.text if missing is not None else _first(partial(look.by_names, self.logs), (Damaged, Refused))
+        named = missing.text if missing is not None else _first(partial(look.by_names, self.logs), (PermanentError,))
         if not isinstance(named, str):
             return named
         still = _first(look.still)

@@ -221,7 +221,7 @@ class ApplicationConfig(Section):
             yield "archive.state: it is the archiver that takes cuts; write archive.enabled: true"
         if self.application.guarantee is not Guarantee.EXACTLY_ONCE_V2:
             yield "archive.state: a running application can be cut exactly only where its guarantee is exactly_once_v2"
-        if read_too := [name for name in self.topics.outputs if self.topics.reads(name)]:
+        if read_too := self.topics.loops:
             yield f"archive.state: the application reads {', '.join(read_too)}, which it writes itself, and a cut is through what others write"
         if self.backup.profile is not Profile.FULL:
             yield "archive.state: cuts are behind savepoints with state; write backup.profile: full"

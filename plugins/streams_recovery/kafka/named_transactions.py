@@ -30,6 +30,8 @@ from streams_recovery.kafka.permissions import principal
 FEATURE: Final = "transaction.version"
 # Most bytes to read of all logs together: the log of a hanging transaction would be read from where that began.
 MOST_BYTES: Final = 256 << 20
+# Most batches of all logs together. Each is an object: so many take about 200 MB.
+MOST_BATCHES: Final = 500_000
 # So many offsets of the group's partition show what the application did last.
 _RECENT: Final = 5_000
 _TRANSACTIONAL: Final = 0x10
@@ -176,7 +178,12 @@ class NamedLogs(ClusterVerbs):
     def facts(self) -> NamesFacts:
         """What is known about the conditions of a cut by names. Reads no more than the end of the group's partition."""
         connection = self._clients.connection
-        found = NamesFacts(tools=connection.tools, principal=principal(connection), version=self.version())
+        try:
+            version = self.version()
+        except PermanentError:
+            # A cluster that does not tell its features is none that is known to have this one.
+            version = 0
+        found = NamesFacts(tools=connection.tools, principal=principal(connection), version=version)
         if found.version < NEEDED_VERSION:
             return found
         try:
@@ -188,6 +195,9 @@ class NamedLogs(ClusterVerbs):
         except LookAgain:
             # Busy, or cleaned while it was read: the cut asks again.
             return found
+        except PermanentError as error:
+            # As records of a later release, which another way of a savepoint has no need to read.
+            return replace(found, unreadable=error.reason)
 
     def group_partition(self) -> TopicPartition:
         """See ``NamedReader``."""
@@ -254,7 +264,7 @@ class NamedLogs(ClusterVerbs):
     def _fetched(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[tuple[TopicPartition, RawBatch]]:
         """The batches of each range, in order. Those that begin behind its end are left out."""
         positions = {tp: start for tp, (start, end) in ranges.items() if start < end}
-        deadline, left = Deadline(self._clients.timeout), MOST_BYTES
+        deadline, left, batches = Deadline(self._clients.timeout), MOST_BYTES, MOST_BATCHES
         while positions:
             try:
                 arrived = fetch_batches(self._clients, positions)
@@ -265,16 +275,18 @@ class NamedLogs(ClusterVerbs):
             for tp, data in arrived.items():
                 left -= len(data)
                 for raw in raw_batches(data):
+                    batches -= 1
                     if raw.batch.base < ranges[tp][1] and raw.batch.last >= positions[tp]:
                         yield tp, raw
                     positions[tp] = max(positions[tp], raw.batch.last + 1)
                     deadline = Deadline(self._clients.timeout)
                 if positions[tp] >= ranges[tp][1]:
                     del positions[tp]
-            if positions and (left < 0 or not deadline.pause(0.0)):
+            too_much = min(left, batches) < 0
+            if positions and (too_much or not deadline.pause(0.0)):
                 why = (
-                    f"there are more than {MOST_BYTES >> 20} MB"
-                    if left < 0
+                    f"there are more than {MOST_BYTES >> 20} MB, or {MOST_BATCHES} of them"
+                    if too_much
                     else f"the broker did not give them within {self._clients.timeout:.0f} s"
                 )
                 raise look_again(f"the batches of {', '.join(map(str, sorted(positions)[:5]))} were not read: {why}")

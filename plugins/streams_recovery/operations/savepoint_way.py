@@ -32,11 +32,7 @@ def missing_for_names(recovery: RecoveryContext) -> Missing | None:
     of changelogs show is asked where they are read.
     """
     topics = recovery.config.topics
-    return (
-        missing_guarantee(recovery.config.application.guarantee)
-        or missing_of_loops([name for name in topics.outputs if topics.reads(name)])
-        or _missing_facts(recovery)
-    )
+    return missing_guarantee(recovery.config.application.guarantee) or missing_of_loops(topics.loops) or _missing_facts(recovery)
 
 
 def _missing_writers(recovery: RecoveryContext) -> Missing | None:

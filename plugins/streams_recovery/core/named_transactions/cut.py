@@ -71,6 +71,12 @@ class OffsetsByHand(Unnamed):
     because = "transactions do not tell where the group stands"
 
 
+class NothingCommitted(Unnamed):
+    """Raised for a group without committed offsets, as when they have expired. ``facts`` are empty."""
+
+    because = "nothing tells from where a restored application would go on"
+
+
 class GroupElsewhere(Unnamed):
     """Raised where what the group commits does not come to the partition that was read as its own. ``facts`` have the partition ``tp`` that it moved on."""
 
@@ -167,6 +173,8 @@ class _NamedDecision:
         self.check_left_out()
         self.check_doubts()
         committed = self.offsets()
+        if not committed:
+            raise unnamed(NothingCommitted, "no committed offsets were found")
         logs = {tp: self.log_cut(tp, tail, committed[tp].offset if tp in committed else 0) for tp, tail in self.readings.logs.items()}
         for tp in logs:
             self.check_whole(tp, committed)
@@ -271,7 +279,7 @@ class _NamedDecision:
             sure = name in self.sure
             out = (one for one in self.commits.values() if one.committed is not False and not self.inside(one.name))
             others = [one for one in out if one.name.producer_id != name.producer_id and self.change_behind(one) is not None]
-            if (not sure and (others or any(at >= self.readings.end for at in self.owner_changes))) or any(map(self.below_end, others)):
+            if others or (not sure and any(at >= self.readings.end for at in self.owner_changes)):
                 raise look_again(
                     f"tasks change their owners, and producer {name.producer_id} has a transaction without offsets", transaction=name
                 )

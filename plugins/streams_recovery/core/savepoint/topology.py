@@ -57,6 +57,11 @@ class Topics:
         """True for an input, be it one that a pattern means. A global topic is none: Kafka Streams reads a topic one way only."""
         return name in self.inputs or (name not in self.globals and name not in self.foreign and matches_pattern(name, self.input_patterns))
 
+    @property
+    def loops(self) -> list[str]:
+        """The topics that the application both reads, in whichever way, and writes."""
+        return [name for name in self.outputs if self.reads(name) or name in self.globals]
+
     def on(self, existing: Iterable[str]) -> Self:
         """The topics where these exist: inputs are all that the patterns mean there, those that are named first."""
         if not self.input_patterns:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from streams_recovery.core.errors import Damaged, OffsetsGone, Refused
+from streams_recovery.core.errors import OffsetsGone, PermanentError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
@@ -47,7 +47,7 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
             except (LookAgain, OffsetsGone) as error:
                 reason = error.reason
                 LOGGER.info("look %d found no cut by names: %s", attempt, reason)
-            except (Damaged, Refused) as error:
+            except PermanentError as error:
                 return error.reason
     return reason
 

@@ -17,6 +17,7 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.named_transactions.cut import (
     EpochsStay,
     NamedCut,
+    NothingCommitted,
     OffsetsByHand,
     OutsideTransactions,
     RecordsRemoved,
@@ -74,6 +75,8 @@ WEAKER: dict[str, Weaker] = {
     "nobody asks whether unread records are there": never_deleted,
     "every transaction without offsets is in the cut": all_decided,
 }
+# A group that has committed nothing has no place from where it would go on.
+NO_CUT = (OffsetsUnstable, NothingCommitted)
 OTHERWISE: dict[str, type[World]] = {"the beginning is not waited for": Hasty, "committed offsets are read last": KnownLate}
 
 
@@ -96,7 +99,7 @@ def wrong(
     world = world_of(seed, kind)
     try:
         found = look(world, weaker, logs)
-    except OffsetsUnstable:
+    except NO_CUT:
         return []
     return world.wrong(found)
 
@@ -125,7 +128,7 @@ def test_no_committed_record_is_left_out_of_a_changelog_below_its_end() -> None:
     for seed in range(300):
         try:
             found = look(world_of(seed))
-        except OffsetsUnstable:
+        except NO_CUT:
             continue
         left += sum(found.logs[tp].left_out for tp in CHANGELOGS)
         between += sum(found.logs[tp].left_out for tp in BETWEEN)
@@ -138,9 +141,9 @@ def test_most_looks_find_a_cut_and_some_of_them_leave_something_out() -> None:
     for seed in range(100):
         try:
             found.append(look(world_of(seed)))
-        except OffsetsUnstable:
+        except NO_CUT:
             continue
-    assert len(found) > 60
+    assert len(found) > 50
     assert sum(any(log.excluded for log in one.logs.values()) for one in found) > 5
     assert (
         sum(any(log != NamedLogCut(start=log.start, end=log.start, records=0, excluded=()) for log in one.logs.values()) for one in found)
@@ -150,12 +153,12 @@ def test_most_looks_find_a_cut_and_some_of_them_leave_something_out() -> None:
 
 @pytest.mark.parametrize("rule", WEAKER)
 def test_each_part_of_the_rule_is_needed(rule: str) -> None:
-    assert any(wrong(seed, weaker=WEAKER[rule]) for seed in range(2_000))
+    assert any(wrong(seed, weaker=WEAKER[rule]) for seed in range(3_000))
 
 
 @pytest.mark.parametrize("order", OTHERWISE)
 def test_the_order_of_the_readings_is_needed(order: str) -> None:
-    assert any(wrong(seed, OTHERWISE[order]) for seed in range(2_000))
+    assert any(wrong(seed, OTHERWISE[order]) for seed in range(3_000))
 
 
 class Noted(World):
