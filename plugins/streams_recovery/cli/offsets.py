@@ -24,7 +24,7 @@ _TITLES = {
     GroupAction.RESET: "Reset the offsets of",
     GroupAction.DELETE_OFFSETS: "Delete offsets of",
     GroupAction.DELETE: "Delete",
-    GroupAction.ROLLBACK: "Back to a snapshot:",
+    GroupAction.ROLLBACK: "Take back to a snapshot the offsets of",
 }
 
 Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot's id; a savepoint's for the one taken with it.")]

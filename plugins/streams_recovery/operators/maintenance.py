@@ -105,7 +105,7 @@ class ExpireOperator(ApplyOperator):
 
 class PlanCompactionOperator(StepOperator):
     """Show what would be compacted, and leave the job its specification. Skips when there is nothing to do. ``savepoint`` is an id or ``latest``,
-    ``how`` is one of ``core.compaction.values``.
+    ``how`` is ``latest-per-key`` or ``small-files``.
     """
 
     takes = steps.PLAN_COMPACTION

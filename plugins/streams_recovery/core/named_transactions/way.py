@@ -117,11 +117,6 @@ class SavepointWay:
     missing: Missing | None
 
     @property
-    def by_mode(self) -> bool:
-        """True if mode ``live`` would hold nothing, and another one is chosen."""
-        return self.missing is None and self.way in (CaptureWay.PAUSE, CaptureWay.STOP)
-
-    @property
     def text(self) -> str:
         """The way, and why it is not the better one, as a sentence without a full stop."""
         return f"{_WAYS[self.way]}{self._why_not}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from streams_recovery.core import codec
 from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
@@ -86,7 +87,7 @@ class CutSummary:
     held_seconds: float
     attempts: int
     draft: ArtifactRef
-    left_out: int | None = None
+    left_out: int | None = field(default=None, metadata=codec.LEFT_OUT)
 
     @property
     def text(self) -> str:

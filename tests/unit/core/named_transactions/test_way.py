@@ -106,4 +106,3 @@ def test_with_all_of_them_nothing_is_missing() -> None:
 def test_the_mode_decides_where_all_conditions_are_met(mode: QuiesceMode, running: bool, names: bool, way: CaptureWay, said: str) -> None:
     found = way_of(mode, running=running, missing=None if names else missing_guarantee(Guarantee.AT_LEAST_ONCE))
     assert (found.way, said in found.text) == (way, True)
-    assert found.by_mode == (names and way in (CaptureWay.PAUSE, CaptureWay.STOP))
