@@ -175,7 +175,7 @@ def test_the_rights_that_are_advised_leave_out_another_application_whose_id_begi
 
 def of_the_commands(me: str, names: dict[str, str]) -> list[str]:
     """The commands of the page about security, for an application of another name."""
-    [block] = [one for one in blocks(SECURITY.read_text()) if "kafka-acls.sh" in one]
+    [block] = [one for one in blocks(SECURITY.read_text()) if "kafka-acls.sh" in one and "__consumer_offsets" not in one]
     there = {"orders": me, "orders-": f"{me}-", **names}
     commands = [line for line in block.replace("\\\n", " ").splitlines() if line.startswith("kafka-acls.sh")]
     return [" ".join(there.get(word, word) for word in command.split()) for command in commands]

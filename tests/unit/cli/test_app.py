@@ -266,6 +266,6 @@ def test_a_command_has_an_option_for_each_field_of_its_form(words: str, form: An
             assert field.option_help
 
 
-@pytest.mark.parametrize("words", [("compact",), ("merge",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")])
+@pytest.mark.parametrize("words", [("compact",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")])
 def test_a_reason_is_kept_with_what_the_command_writes(words: tuple[str, ...]) -> None:
     assert options(*words)["--reason"].help.startswith("Kept with the ")

@@ -21,6 +21,7 @@ from streams_recovery.core.repository.check import Cause, CheckReport, SamplePro
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.core.restore.parts.rebuild import RebuildPart
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import drills_of
@@ -381,7 +382,7 @@ def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(gold
 ANOTHER_RESTORE = "20261121T030000Z-00000000aa"
 
 
-def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: str | None) -> None:
+def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: object) -> None:
     """A restore of what the application ``source`` has saved, that failed behind its load."""
     planned = replace(PLAN, application_id="golden", source_application_id=source, create=(), **needs)  # type: ignore[arg-type]
     recovery.artifacts.write_once(ANOTHER_RESTORE, "restore-plan", planned)
@@ -390,7 +391,7 @@ def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: st
 
 def test_so_does_a_rebuild_of_the_savepoint_that_its_inputs_come_from(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
-    unfinished(recovery, savepoint_id=None, inputs_from=FIRST)
+    unfinished(recovery, savepoint_id=None, part=RebuildPart(inputs_from=FIRST))
     assert checked(recovery, "structure").good
     path_of(recovery, recovery.layout.manifest(FIRST)).unlink()
     (lost,) = checked(recovery, "structure").findings
