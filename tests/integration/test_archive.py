@@ -167,22 +167,22 @@ def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, i
     lose(archived)
     asked_for = asked(recovery)
     planned = restore.plan(recovery, asked_for)
-    assert planned.archived is not None
-    assert planned.archived.records == 9
+    assert planned.part.archived is not None
+    assert planned.part.archived.records == 9
     told = application_info(recovery)
     assert told.recovery_point is not None
-    assert base.captured_at < planned.archived.safe_at <= told.recovery_point, (
+    assert base.captured_at < planned.part.archived.safe_at <= told.recovery_point, (
         "what is promised without a cluster is what a restore brings back"
     )
     again = restore.plan(recovery, rebuild(recovery, inputs_from="latest"))
-    assert (again.archived, again.rows) == (planned.archived, 14)
+    assert (again.part.archived, again.rows) == (planned.part.archived, 14)
     assert any("inputs end where the archive ends" in warning for warning in again.warnings)
     assert "9 records of inputs and globals were archived behind the savepoint" in planned.text
-    assert restore.plan(recovery, replace(asked_for, archive_entry=0)).archived is None
+    assert restore.plan(recovery, replace(asked_for, archive_entry=0)).part.archived is None
     [torn] = list(recovery.repository.keys(recovery.layout.archive))[-1:]
     with torn_object(recovery, torn):
         without = restore.plan(recovery, asked_for)
-        assert without.archived is None
+        assert without.part.archived is None
         assert any("because the archive cannot be read" in warning for warning in without.warnings)
     ticket = opened(recovery, asked_for)
     newest = archive.archive_log(recovery).last()

@@ -116,8 +116,8 @@ def test_words_are_counted_up_to_a_moment_and_on_from_there(bootstrap: str, tmp_
         upto = 5 * PORTION - 7
         moment = AsOf(moment=words.before(upto), by=CutBy.TIMESTAMP)
         planned = bring_back(words, in_session, restore.AsOfMoment, as_of=moment, in_place=True, replace=True)
-        assert planned.point is not None
-        assert planned.point.with_state
+        assert planned.part.point is not None
+        assert planned.part.point.with_state
         del words.said[upto:]
         # It was stopped there, with everything counted.
         assert words.changelogs() == words.truth()
