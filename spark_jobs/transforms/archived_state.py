@@ -23,7 +23,7 @@ from streams_recovery.core.archive.state import (
     seen_before,
 )
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, archived_logs
-from streams_recovery.core.errors import LockLost, OffsetsGone, PermanentError, RecoveryError, Refused
+from streams_recovery.core.errors import LockLost, OffsetsGone, PermanentError, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
@@ -35,13 +35,13 @@ from streams_recovery.core.savepoint.cut import (
     CutEvidence,
     InternalEnds,
     Offsets,
+    check_by_names,
     internal_by_names,
     proof,
     proof_by_names,
     purged_tails,
     read_cut,
 )
-from streams_recovery.core.words import first_names
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.named_transactions import NamedLogs
@@ -99,10 +99,10 @@ class StateLook:
         readings = read_named(reader, self._internal, patience=self.logs.patience)
         named = cut_at_names(readings, changelogs)
         internal = internal_by_names(readings, named)
-        if not self._transactional({tp: readings.logs[tp].ends for tp in changelogs}):
-            raise Refused("the changelog writers are not proven transactional", next_step="take a savepoint")
-        if gone := self.logs.past_end({tp: internal.committed.get(tp) for tp in self.logs.read}, self.described):
-            raise Refused(f"the committed offset of {first_names(gone)} lies behind what its log has left", next_step="take a savepoint")
+        check_by_names(
+            transactional=self._transactional({tp: readings.logs[tp].ends for tp in changelogs}),
+            past_end=self.logs.past_end({tp: internal.committed.get(tp) for tp in self.logs.read}, self.described),
+        )
         return FoundExact(
             captured_at=readings.captured_at, internal=internal, proof=proof_by_names(named, reader.group_partition(), attempt)
         )

@@ -99,8 +99,12 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
 
 
 def _asked_of(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: QuiesceMode | None) -> Facts:
-    """What checks before a savepoint are asked of. A way that cannot be told now has no finding: the steps ask again."""
+    """What checks before a savepoint are asked of. The way is asked for in mode live only: for the others it is advice, which no run gives. One that cannot be
+    told now has no finding: the steps ask again.
+    """
     facts = facts_of(recovery, recovery.cluster.facts(), topics)
+    if (mode or recovery.config.quiesce_mode) is not QuiesceMode.LIVE:
+        return facts
     try:
         return replace(facts, way=savepoint_way(recovery, mode))
     except RecoveryError:

@@ -31,8 +31,12 @@ def missing_for_names(recovery: RecoveryContext) -> Missing | None:
     """The first condition of a savepoint by the names of transactions that is not met, None if one can be taken while the application works. What the writers
     of changelogs show is asked where they are read.
     """
-    topics = recovery.config.topics
-    return missing_guarantee(recovery.config.application.guarantee) or missing_of_loops(topics.loops) or _missing_facts(recovery)
+    return missing_by_configuration(recovery) or _missing_facts(recovery)
+
+
+def missing_by_configuration(recovery: RecoveryContext) -> Missing | None:
+    """The first of those conditions that ask nothing of the cluster."""
+    return missing_guarantee(recovery.config.application.guarantee) or missing_of_loops(recovery.config.topics.loops)
 
 
 def _missing_writers(recovery: RecoveryContext) -> Missing | None:

@@ -140,6 +140,11 @@ def test_a_minimal_savepoint_without_its_inputs_could_never_be_used(tmp_path: Pa
             ("inputs: [orders-in]", "inputs: [orders-in]\n  outputs: [orders-in]"),
             "reads orders-in, which it writes itself",
         ),
+        (
+            "enabled: true, state: true",
+            ("inputs: [orders-in]", "inputs: [orders-in]\n  outputs: [rates]\n  globals: [rates]"),
+            "reads rates, which it writes itself",
+        ),
         ("enabled: true", (BACKUP, BACKUP.replace("true", "false")), "what it archives is behind the inputs that savepoints have"),
     ],
 )

@@ -251,6 +251,17 @@ def proof_by_names(named: NamedCut, group: TopicPartition, attempts: int) -> Cut
     )
 
 
+def check_by_names(*, transactional: bool, past_end: Collection[TopicPartition]) -> None:
+    """Raise ``Refused`` where what lies below a look at names is not proven to be the work of whole transactions, or has lost records that were read."""
+    if not transactional:
+        raise Refused("the changelog writers are not proven transactional", next_step="take the savepoint in another way")
+    if past_end:
+        raise Refused(
+            f"the committed offset of {first_names(past_end)} lies behind what its log has left",
+            next_step="take the savepoint in another way",
+        )
+
+
 def works_at_least_once(changelogs: Collection[TopicPartition]) -> str:
     """The reason why an application is not taken for one that works exactly once."""
     return (

@@ -2,8 +2,8 @@
 
 Changelogs end where the last record of the cut in them lies: below that no other transaction has committed one, so they are copied as always. What repartition
 topics have beside the cut is left out of their unread records, by name. Outputs are archived as a whole up to the last record of the cut in them, and loaded
-without the others. The compaction guard is up since before the look: what the cleaner removes in a pass
-that began earlier has a newer record of its key below where the look begins, and that is in the cut.
+without the others. The compaction guard is up since before the look: what the cleaner removes in a pass that began earlier has a newer record of its key below
+where the look begins, and that is in the cut.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from streams_recovery.core.errors import OffsetsGone, PermanentError, Refused
+from streams_recovery.core.errors import OffsetsGone, PermanentError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.cut import LookAgain, NamedCut, Unnamed, cut_at_names, look_again
 from streams_recovery.core.named_transactions.readings import NamedReadings, read_named
-from streams_recovery.core.savepoint.cut import InternalEnds, internal_by_names, proof_by_names, purged_tails
+from streams_recovery.core.named_transactions.way import missing_in, missing_of_loops
+from streams_recovery.core.savepoint.cut import check_by_names, internal_by_names, proof_by_names, purged_tails
 from streams_recovery.core.words import first_names
 from streams_recovery.kafka.named_transactions import NamedLogs
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
 from streams_recovery.operations.savepoint.cut import Cut, await_outputs, completed, copy_tails, logs_of, read_too, tails_of
 from streams_recovery.operations.savepoint.values import Ticket
-from streams_recovery.operations.savepoint_way import missing_for_names
+from streams_recovery.operations.savepoint_way import missing_by_configuration
 
 LOGGER = logger("streams_recovery.operations.savepoint.by_names")
 Taken = tuple[Cut, tuple[RangeCopied, ...]]
@@ -34,16 +35,16 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
     """A cut with its unread records, or the reason why there is none. Looks as often as the policy allows. Raises ``OffsetsUnstable`` where a transaction stays
     open.
     """
-    missing = missing_for_names(recovery)
+    missing = missing_by_configuration(recovery) or missing_of_loops(sorted({tp.topic for tp in read_too(recovery, found)}))
     if missing is not None:
         return missing.text
-    if loops := read_too(recovery, found):
-        return f"it reads {first_names(loops)}, which it writes too"
-    reason = ""
+    reason, attempts = "", recovery.config.backup.consistency.attempts
     with NamedLogs(recovery.connection, logs_of(recovery, found), timeout=float(recovery.config.source.timeout_seconds)) as reader:
-        for attempt in range(1, recovery.config.backup.consistency.attempts + 1):
+        if (missing := missing_in(reader.facts())) is not None:
+            return missing.text
+        for attempt in range(1, attempts + 1):
             try:
-                return _look(recovery, ticket, found, reader, attempt)
+                return _look(recovery, ticket, found, reader, attempt, last=attempt == attempts)
             except (LookAgain, OffsetsGone) as error:
                 reason = error.reason
                 LOGGER.info("look %d found no cut by names: %s", attempt, reason)
@@ -52,15 +53,18 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
     return reason
 
 
-def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: NamedLogs, attempt: int) -> Taken:
-    readings = read_named(
-        reader,
-        _logs_to_read(recovery, found, attempt),
-        patience=float(recovery.config.backup.consistency.timeout_seconds),
-    )
-    named = _cut(recovery, readings, found, last=attempt == recovery.config.backup.consistency.attempts)
+def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: NamedLogs, attempt: int, *, last: bool) -> Taken:
+    changelogs = found.partitions(TopicRole.CHANGELOG)
+    # The last one of several looks has no outputs: an output is no reason against the state.
+    wanted = _internal(found) if last and attempt > 1 else _with_outputs(recovery, found)
+    readings = read_named(reader, wanted, patience=float(recovery.config.backup.consistency.timeout_seconds))
+    named = _cut(recovery, readings, found, last=last)
     internal, proof = internal_by_names(readings, named), proof_by_names(named, reader.group_partition(), attempt)
-    _check_writers(recovery, found, readings, internal)
+    logs = logs_of(recovery, found)
+    check_by_names(
+        transactional=logs.all_transactional(changelogs, {tp: readings.logs[tp].ends for tp in changelogs}),
+        past_end=logs.past_end({tp: internal.committed.get(tp) for tp in logs.read}, found.topics),
+    )
     partitions = completed(recovery, found, internal)
     # An output ends where the state does, if that is known.
     partitions |= {tp: replace(part, end=named.logs[tp].end) for tp, part in partitions.items() if tp in named.logs}
@@ -73,12 +77,13 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
     return cut, copied
 
 
-def _logs_to_read(recovery: RecoveryContext, found: Discovery, attempt: int) -> tuple[TopicPartition, ...]:
-    """The logs of a look. Outputs that others write to are not waited for. The last one of several looks has none: an output is no reason against the state."""
-    internal = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
-    if 1 < attempt == recovery.config.backup.consistency.attempts:
-        return internal
-    outputs = found.partitions(TopicRole.OUTPUT)
+def _internal(found: Discovery) -> tuple[TopicPartition, ...]:
+    return found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
+
+
+def _with_outputs(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
+    """The logs of a look. Outputs that others write to are not waited for."""
+    internal, outputs = _internal(found), found.partitions(TopicRole.OUTPUT)
     shared = logs_of(recovery, found).shared(outputs, internal)
     return (*internal, *(tp for tp in outputs if tp.topic not in shared))
 
@@ -107,13 +112,3 @@ def _cut(recovery: RecoveryContext, readings: NamedReadings, found: Discovery, *
 def _nameless(readings: NamedReadings, outputs: Collection[TopicPartition]) -> frozenset[str]:
     """Outputs with records outside transactions, also of producers that no leader remembers: nobody can tell which of them are of the state."""
     return frozenset(tp.topic for tp in outputs if any(one.marker is None and not one.transactional for one in readings.logs[tp].batches))
-
-
-def _check_writers(recovery: RecoveryContext, found: Discovery, readings: NamedReadings, internal: InternalEnds) -> None:
-    """Raise ``Refused`` where what is below the look is not proven to be the work of whole transactions, or was lost."""
-    logs, changelogs = logs_of(recovery, found), found.partitions(TopicRole.CHANGELOG)
-    if not logs.all_transactional(changelogs, {tp: readings.logs[tp].ends for tp in changelogs}):
-        raise Refused("the changelog writers are not proven transactional", next_step="take the savepoint in another way")
-    committed = {tp: internal.committed.get(tp) for tp in logs.read}
-    if gone := logs.past_end(committed, found.topics):
-        raise Refused(f"the committed offset of {first_names(gone)} lies behind what its log has left", next_step="take it in another way")

@@ -24,6 +24,7 @@ from streams_recovery.core.savepoint.cut import (
     Offsets,
     Readings,
     assumptions,
+    check_by_names,
     commit_interval,
     judge,
     moved_since,
@@ -280,3 +281,11 @@ def test_an_offset_of_records_that_were_replaced_is_seen_wherever_its_epoch_was_
     assert found == ((T0,) if told else ())
     assert past_end(there, {T0: 99}, epochs={T0: 2}, epoch_ends={T0: None}) == ((T0,) if known else ()), "the log is another one"
     assert past_end(there, {T0: 99}, epochs={T0: 5}, epoch_ends={T0: None}) == (), "the broker cannot tell"
+
+
+def test_a_cut_by_names_stands_on_logs_that_only_transactions_wrote_and_that_lost_nothing() -> None:
+    check_by_names(transactional=True, past_end=())
+    with pytest.raises(Refused, match="not proven transactional"):
+        check_by_names(transactional=False, past_end=())
+    with pytest.raises(Refused, match="in-0 lies behind what its log has left"):
+        check_by_names(transactional=True, past_end=(T0,))
