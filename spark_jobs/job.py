@@ -18,7 +18,7 @@ from spark_jobs.access import SECRETS_FILE, JobAccess
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.progress import Board, Printed, reporting
-from spark_jobs.transforms.task_runner import TaskFailed, sql_session, warm_up
+from spark_jobs.transforms.task_runner import TaskFailed, cause_of, sql_session, warm_up
 from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
@@ -118,7 +118,7 @@ def do_job(
             # All tasks are over and the lock was held until then: nobody has to wait until Spark has stopped.
             tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:
-        return fail(error.cause if isinstance(error, TaskFailed) else error)
+        return fail(cause_of(error))
     return 0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from spark_jobs.transforms.task_runner import TaskFailed
+from spark_jobs.transforms.task_runner import TaskFailed, cause_of
 from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog
 from streams_recovery.core.archive.state import (
     LOOKS_FOR_CUT,
@@ -212,8 +212,7 @@ class StateArchiver:
         except LockLost:
             raise
         except (RecoveryError, TaskFailed) as error:
-            cause = error.cause if isinstance(error, TaskFailed) else error
-            self._tell(cause.reason if isinstance(cause, RecoveryError) else f"{type(cause).__name__}: {cause}")
+            self._tell(cause_of(error).reason)
             # Inputs are not to wait each time for what is busy.
             self._due = self.monotonic() + self.every
         return None

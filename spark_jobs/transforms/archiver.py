@@ -18,7 +18,7 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.archived_state import FoundCut, StateArchiver
 from spark_jobs.transforms.merge import merge_groups
 from spark_jobs.transforms.range_copy import copy_ranges
-from spark_jobs.transforms.task_runner import TaskFailed
+from spark_jobs.transforms.task_runner import TaskFailed, passing
 from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, with_joined
 from streams_recovery.core.archive.log import (
     ENTRY_READERS,
@@ -175,7 +175,7 @@ class Archiver:
             except (TransientError, TaskFailed) as error:
                 # What was copied and not recorded is copied again.
                 self._failing = True
-                LOGGER.warning("nothing was archived: %s", _passing(error).reason)
+                LOGGER.warning("nothing was archived: %s", passing(error).reason)
                 self.sleep(pause)
                 pause = min(2 * pause, _MOST_PAUSE)
                 continue
@@ -183,7 +183,7 @@ class Archiver:
         try:
             self._join("")
         except (TransientError, TaskFailed) as error:
-            LOGGER.warning("small files stay as they are, and the next archiver joins them: %s", _passing(error).reason)
+            LOGGER.warning("small files stay as they are, and the next archiver joins them: %s", passing(error).reason)
         self._append(self._entry(ArchiveEvent.ENDED))
 
     def _is_elsewhere(self) -> bool:
@@ -493,14 +493,6 @@ class Archiver:
             call()
         except RecoveryError as error:
             LOGGER.warning("%s stay: %s", what, error.reason)
-
-
-def _passing(error: TransientError | TaskFailed) -> TransientError:
-    """What may be over later. Raises the error that is none of these."""
-    cause = error.cause if isinstance(error, TaskFailed) else error
-    if isinstance(cause, TransientError):
-        return cause
-    raise error
 
 
 class _NotNewest(Exception):

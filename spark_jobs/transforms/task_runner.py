@@ -22,7 +22,7 @@ from pyspark import RDD, AccumulatorParam, SparkContext, TaskContext
 from spark_jobs.transforms.counting import Channel, counting
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
-from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.jobs.spec import JobFailure
 from streams_recovery.core.work import TASKS_A_SLOT, bundled
 
@@ -46,6 +46,19 @@ class TaskFailed(Exception):
     def __init__(self, cause: RecoveryError) -> None:
         super().__init__(str(cause))
         self.cause = cause
+
+
+def cause_of(error: RecoveryError | TaskFailed) -> RecoveryError:
+    """Our error, whether it was raised in the driver or ended a task."""
+    return error.cause if isinstance(error, TaskFailed) else error
+
+
+def passing(error: RecoveryError | TaskFailed) -> TransientError:
+    """Our error where it may be over later. Raises ``error`` itself where it may not."""
+    cause = cause_of(error)
+    if isinstance(cause, TransientError):
+        return cause
+    raise error
 
 
 def run_tasks(
