@@ -55,8 +55,7 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
 
 def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: NamedLogs, attempt: int, *, last: bool) -> Taken:
     changelogs = found.partitions(TopicRole.CHANGELOG)
-    # The last one of several looks has no outputs: an output is no reason against the state.
-    wanted = _internal(found) if last and attempt > 1 else _with_outputs(recovery, found)
+    wanted = _logs_to_read(recovery, found, outputs=not last or attempt == 1)
     readings = read_named(reader, wanted, patience=float(recovery.config.backup.consistency.timeout_seconds))
     named = _cut(recovery, readings, found, last=last)
     internal, proof = internal_by_names(readings, named), proof_by_names(named, reader.group_partition(), attempt)
@@ -77,15 +76,14 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
     return cut, copied
 
 
-def _internal(found: Discovery) -> tuple[TopicPartition, ...]:
-    return found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
-
-
-def _with_outputs(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
-    """The logs of a look. Outputs that others write to are not waited for."""
-    internal, outputs = _internal(found), found.partitions(TopicRole.OUTPUT)
-    shared = logs_of(recovery, found).shared(outputs, internal)
-    return (*internal, *(tp for tp in outputs if tp.topic not in shared))
+def _logs_to_read(recovery: RecoveryContext, found: Discovery, *, outputs: bool) -> tuple[TopicPartition, ...]:
+    """The logs of a look. Outputs that others write to are not waited for, and the last one of several looks has none: an output is no reason against the
+    state.
+    """
+    internal = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
+    wanted = found.partitions(TopicRole.OUTPUT) if outputs else ()
+    shared = logs_of(recovery, found).shared(wanted, internal)
+    return (*internal, *(tp for tp in wanted if tp.topic not in shared))
 
 
 def _cut(recovery: RecoveryContext, readings: NamedReadings, found: Discovery, *, last: bool) -> NamedCut:
