@@ -141,6 +141,7 @@ class StateArchiver:
 
     application_id: str
     every: float
+    outputs: tuple[str, ...]
     cluster: KafkaCluster
     logs: NamedLogs
     monotonic: Callable[[], float]
@@ -154,7 +155,7 @@ class StateArchiver:
         if base is not None and self._base is not None and base.savepoint_id == self._base.savepoint_id:
             return
         self._base, self._due = base, 0.0
-        self._topics = None if base is None else self._tried(partial(StateTopics.of, base))
+        self._topics = None if base is None else self._tried(partial(StateTopics.of, base, self.outputs))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -136,6 +136,7 @@ class Archiver:
             else StateArchiver(
                 application_id=self.spec.application_id,
                 every=self.spec.cut_seconds,
+                outputs=self.spec.outputs,
                 cluster=self.cluster,
                 logs=self.logs,
                 monotonic=self.monotonic,

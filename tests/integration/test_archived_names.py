@@ -115,7 +115,7 @@ def test_looks_of_an_archiver_find_a_cut_by_names_where_readings_of_what_stands_
             counts.await_work(reader)
             base = savepoint(recovery)
             with impatient_named_logs(counts.id, recovery.connection, recovery.cluster, recovery.clock) as names:
-                topics, why = StateTopics.of(base), set[str]()
+                topics, why = StateTopics.of(base, ()), set[str]()
                 read = topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
                 look = StateLook(
                     logs=replace(names.logs, read=read),

@@ -269,6 +269,19 @@ def test_topics_that_the_savepoint_does_not_know_are_no_part_of_a_cut(archived: 
     assert newest(second, base).committed()[archived.input].offset == 7
 
 
+def test_there_is_no_cut_of_an_application_that_has_committed_offsets_on_an_output(archived: Small, in_session: InSession) -> None:
+    recovery = archived.recovery
+    published(archived)
+    with archiving(recovery, in_session) as beside:
+        work(archived, 1)
+        first = cut_at(beside, archived)
+        processed(recovery, {}, {archived.output: 1})
+        for number in (2, 3):
+            work(archived, number)
+            found = beside.upto(archived.input)
+        assert found.cut == first.cut, "what it wrote there since is its input too"
+
+
 @pytest.mark.deep
 def test_a_cut_is_kept_by_whatever_joins_and_removes_files(archived: Small, in_session: InSession) -> None:
     recovery = archived.recovery

@@ -101,6 +101,7 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
         limits=TickLimits(records=min(records, _MOST_RECORDS), payload=payload, file_records=recovery.config.backup.segment_max_records),
         compression_level=recovery.config.backup.compression_level,
         cut_seconds=CUT_SECONDS if section.state else None,
+        outputs=recovery.config.topics.outputs,
     )
     written = recovery.artifacts.write(spec.run, SPEC, spec)
     return JobPlan(spec=written, result_key=recovery.artifacts.answer(written.key, RESULT), ranges=len(topics), offsets=0)

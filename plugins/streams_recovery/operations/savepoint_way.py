@@ -31,12 +31,27 @@ def missing_for_names(recovery: RecoveryContext) -> Missing | None:
     """The first condition of a savepoint by the names of transactions that is not met, None if one can be taken while the application works. What the writers
     of changelogs show is asked where they are read.
     """
-    return missing_by_configuration(recovery) or _missing_facts(recovery)
+    return missing_by_configuration(recovery) or _missing_of_undeclared_loops(recovery) or _missing_facts(recovery)
 
 
 def missing_by_configuration(recovery: RecoveryContext) -> Missing | None:
     """The first of those conditions that ask nothing of the cluster."""
-    return missing_guarantee(recovery.config.application.guarantee) or missing_of_loops(recovery.config.topics.loops)
+    return missing_guarantee(recovery.config.application.guarantee) or missing_of_loops(
+        recovery.config.topics.loops, recovery.config.topics.outputs
+    )
+
+
+def _missing_of_undeclared_loops(recovery: RecoveryContext) -> Missing | None:
+    outputs = recovery.config.topics.outputs
+    try:
+        return (
+            missing_of_loops({tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}, outputs)
+            if outputs
+            else None
+        )
+    except Refused:
+        # As for the writers.
+        return None
 
 
 def _missing_writers(recovery: RecoveryContext) -> Missing | None:

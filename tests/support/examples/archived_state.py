@@ -215,7 +215,7 @@ class World:
         """An exact one without its tail, if the topics are those of the savepoint, and the partition of the tail."""
         assert self.base is not None
         try:
-            topics = StateTopics.of(self.base)
+            topics = StateTopics.of(self.base, ())
             topics.check("orders", ids, {name: described(name, topic_id) for name, topic_id in ids.items()}, [INPUT, TAIL])
         except NoCut:
             return None

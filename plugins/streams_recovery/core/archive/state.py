@@ -15,6 +15,7 @@ from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Tick, TickLim
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.proof import NamedProof
+from streams_recovery.core.named_transactions.way import missing_of_loops
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.manifest import (
     CopiedRange,
@@ -43,7 +44,9 @@ class Broken(NoCut):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTopics:
-    """The topics that a cut is through, as the newest savepoint has them: the ids and partitions of each, and their roles. ``claimed`` are another one's."""
+    """The topics that a cut is through, as the newest savepoint has them: the ids and partitions of each, and their roles. ``claimed`` are another one's, and
+    ``outputs`` are what the configuration says that the application writes.
+    """
 
     roles: dict[str, TopicRole]
     ids: dict[str, str]
@@ -51,9 +54,10 @@ class StateTopics:
     archived: frozenset[str]
     tails: frozenset[str]
     claimed: frozenset[str]
+    outputs: frozenset[str]
 
     @classmethod
-    def of(cls, base: Manifest) -> StateTopics:
+    def of(cls, base: Manifest, outputs: Collection[str]) -> StateTopics:
         """The topics of this savepoint. Raises ``Broken`` for a savepoint that no restore can combine with a cut."""
         if base.consistency is not Consistency.EXACT or base.profile is not Profile.FULL:
             raise Broken(f"the newest savepoint, {base.savepoint_id}, is not an exact one with state")
@@ -64,6 +68,7 @@ class StateTopics:
             archived=frozenset(topic.name for topic in base.topics if is_state(topic)),
             tails=frozenset(topic.name for topic in base.topics if topic.role is TopicRole.REPARTITION and topic.archived),
             claimed=frozenset(one.topic for one in base.claimed),
+            outputs=frozenset(outputs),
         )
 
     def partitions(self, *roles: TopicRole) -> tuple[TopicPartition, ...]:
@@ -74,12 +79,12 @@ class StateTopics:
         self, application_id: str, names: Iterable[str], described: Mapping[str, TopicDescription], read: Iterable[TopicPartition]
     ) -> None:
         """Raise ``NoCut`` unless these are the topics there are, and the application has no others. It has committed offsets of what it has ``read``."""
+        committed = {tp.topic for tp in read}
+        self._check_loops(committed)
         others = sorted(
-            name
-            for name in {*names, *(tp.topic for tp in read)} - self.roles.keys() - self.claimed
-            if internal_role(name, application_id) is not None
+            name for name in {*names, *committed} - self.roles.keys() - self.claimed if internal_role(name, application_id) is not None
         )
-        unknown = sorted({tp.topic for tp in read} - self.roles.keys() - {*others})
+        unknown = sorted(committed - self.roles.keys() - {*others})
         if others or unknown:
             raise NoCut(f"the newest savepoint does not know {first_names((*others, *unknown))}")
         changed = sorted(
@@ -89,6 +94,13 @@ class StateTopics:
         )
         if changed:
             raise NoCut(f"{first_names(changed)} changed since the newest savepoint: created again, or with other partitions")
+
+    def _check_loops(self, committed: Collection[str]) -> None:
+        """Raise ``NoCut`` where the application reads what it writes: a cut is through what others write."""
+        read = {name for name, role in self.roles.items() if role in (TopicRole.INPUT, TopicRole.GLOBAL)}
+        written = self.outputs | {name for name, role in self.roles.items() if role is TopicRole.OUTPUT}
+        if (loops := missing_of_loops(read.union(committed), written)) is not None:
+            raise NoCut(loops.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

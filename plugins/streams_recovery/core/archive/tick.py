@@ -88,7 +88,7 @@ class ArchiveSpec:
     """Archive these ``topics`` every ``interval_seconds``, for ``hand_over_seconds``; then the next archiver begins. ``run`` is who archives. With
     ``cut_seconds`` changelogs too, of an application of exactly once, up to an exact cut each time that these are over. None is no cut. ``name`` is the
     application's in the configuration, for commands, and ``site`` where the archiver works: it ends when the application belongs to another one; empty where
-    no other one is configured.
+    no other one is configured. ``outputs`` are what the configuration says that the application writes.
     """
 
     application_id: str
@@ -101,6 +101,7 @@ class ArchiveSpec:
     limits: TickLimits
     compression_level: int
     cut_seconds: float | None = None
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

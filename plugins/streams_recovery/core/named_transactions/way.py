@@ -160,8 +160,9 @@ def missing_guarantee(guarantee: Guarantee) -> Missing | None:
     return Missing(condition=Condition.GUARANTEE, text=f"{guarantee} has no transactions")
 
 
-def missing_of_loops(names: Collection[str]) -> Missing | None:
-    """``names`` are topics that the application reads and writes."""
+def missing_of_loops(read: Iterable[str], written: Collection[str]) -> Missing | None:
+    """``read`` are topics that the application reads in whichever way, its configuration says so or its committed offsets, and ``written`` its outputs."""
+    names = sorted({*read}.intersection(written))
     return Missing(condition=Condition.LOOPS, text=f"it reads {first_names(names)}, which it writes too") if names else None
 
 

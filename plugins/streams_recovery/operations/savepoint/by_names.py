@@ -23,7 +23,7 @@ from streams_recovery.core.words import first_names
 from streams_recovery.kafka.named_transactions import NamedLogs
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
-from streams_recovery.operations.savepoint.cut import Cut, await_outputs, completed, copy_tails, logs_of, read_too, tails_of
+from streams_recovery.operations.savepoint.cut import Cut, await_outputs, completed, copy_tails, logs_of, tails_of
 from streams_recovery.operations.savepoint.values import Ticket
 from streams_recovery.operations.savepoint_way import missing_by_configuration
 
@@ -35,7 +35,9 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
     """A cut with its unread records, or the reason why there is none. Looks as often as the policy allows. Raises ``OffsetsUnstable`` where a transaction stays
     open.
     """
-    missing = missing_by_configuration(recovery) or missing_of_loops(sorted({tp.topic for tp in read_too(recovery, found)}))
+    missing = missing_by_configuration(recovery) or missing_of_loops(
+        found.inventory.names(TopicRole.INPUT, TopicRole.GLOBAL), recovery.config.topics.outputs
+    )
     if missing is not None:
         return missing.text
     reason, attempts = "", recovery.config.backup.consistency.attempts

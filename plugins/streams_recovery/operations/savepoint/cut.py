@@ -57,14 +57,14 @@ def await_outputs(recovery: RecoveryContext, found: Discovery, cut: Cut) -> None
     logs_of(recovery, found).await_decided({tp: cut.partitions[tp].end for tp in _written(recovery, found)})
 
 
-def read_too(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
+def _read_too(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
     """Partitions of inputs that the application writes too."""
     return tuple(tp for tp in found.partitions(TopicRole.INPUT) if tp.topic in recovery.config.topics.outputs)
 
 
 def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
     """Partitions that the application writes, besides those of its internal topics. A topic that it reads as well counts as an input elsewhere."""
-    return (*found.partitions(TopicRole.OUTPUT), *read_too(recovery, found))
+    return (*found.partitions(TopicRole.OUTPUT), *_read_too(recovery, found))
 
 
 def tails_of(found: Discovery, partitions: Mapping[TopicPartition, PartitionCut]) -> list[PartitionCut]:

@@ -293,7 +293,7 @@ def test_no_cut_goes_on_from_a_savepoint_that_is_not_exact(consistency: Consiste
     other = replace(world.base, consistency=consistency)
     assert at_cut(other, world.archive) is None
     with pytest.raises(NoCut, match="is not an exact one with state"):
-        StateTopics.of(other)
+        StateTopics.of(other, ())
 
 
 @pytest.mark.fault("F71")
@@ -301,7 +301,7 @@ def test_an_application_with_other_topics_than_the_savepoint_is_not_cut() -> Non
     world = world_with_cut()
     assert world.base is not None
     claimed = ClaimedTopic(topic="orders-eu-x-changelog", group="orders-eu")
-    topics = StateTopics.of(replace(world.base, claimed=(claimed,)))
+    topics = StateTopics.of(replace(world.base, claimed=(claimed,)), ())
     there = {tp.topic: described(tp.topic, "id-0") for tp in ROLES}
     topics.check("orders", [*there, "orders-eu-x-changelog", "payments"], there, [INPUT, TAIL])
     with pytest.raises(NoCut, match="does not know orders-more-changelog"):
@@ -313,6 +313,23 @@ def test_an_application_with_other_topics_than_the_savepoint_is_not_cut() -> Non
             topics.check("orders", there, {**there, "in": changed}, [INPUT])
     with pytest.raises(NoCut, match="out changed since the newest savepoint"):
         topics.check("orders", there, {name: found for name, found in there.items() if name != "out"}, [INPUT])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "read", "looped"),
+    [((), INPUT, None), ((), OUTPUT, "out"), ((INPUT.topic,), TAIL, "in"), ((OUTPUT.topic,), INPUT, None)],
+    ids=["none", "committed on an output", "an input that is configured as an output", "as configured"],
+)
+def test_an_application_that_reads_what_it_writes_is_not_cut(outputs: tuple[str, ...], read: TopicPartition, looped: str | None) -> None:
+    world = world_with_cut()
+    assert world.base is not None
+    topics = StateTopics.of(world.base, outputs)
+    there = {tp.topic: described(tp.topic, "id-0") for tp in ROLES}
+    if looped is None:
+        topics.check("orders", there, there, [INPUT, read])
+    else:
+        with pytest.raises(NoCut, match=f"it reads {looped}, which it writes too"):
+            topics.check("orders", there, there, [INPUT, read])
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_the_first_condition_that_is_not_met_is_said(facts: dict[str, object], c
 def test_with_all_of_them_nothing_is_missing() -> None:
     assert missing_in(NamesFacts(tools=TOOLS, principal="", version=2, recent=RecentTransactions(rise=frozenset({1})))) is None
     assert missing_guarantee(Guarantee.EXACTLY_ONCE_V2) is None
-    assert missing_of_loops([]) is None
-    loops = missing_of_loops(["orders"])
+    assert missing_of_loops(["orders"], ["totals"]) is None
+    loops = missing_of_loops(["orders", "customers"], ("totals", "orders"))
     assert loops is not None
     assert (loops.condition, loops.text) == (Condition.LOOPS, "it reads orders, which it writes too")
     at_least_once = missing_guarantee(Guarantee.AT_LEAST_ONCE)
