@@ -27,8 +27,8 @@ from streams_recovery.core.errors import LockLost, OffsetsGone, PermanentError, 
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.named_transactions.cut import LookAgain, cut_at_names
-from streams_recovery.core.named_transactions.readings import read_named
+from streams_recovery.core.named_transactions.cut import LookAgain
+from streams_recovery.core.named_transactions.readings import WrittenLogs
 from streams_recovery.core.named_transactions.way import missing_in
 from streams_recovery.core.repository.manifest import CutProof, Manifest, PartitionCut
 from streams_recovery.core.savepoint.cut import (
@@ -36,6 +36,7 @@ from streams_recovery.core.savepoint.cut import (
     InternalEnds,
     Offsets,
     check_by_names,
+    ends_by_names,
     internal_by_names,
     proof,
     proof_by_names,
@@ -96,8 +97,8 @@ class StateLook:
     def by_names(self, reader: NamedLogs, attempt: int) -> FoundExact:
         """A cut by the names of transactions. Raises ``LookAgain``, and ``Refused`` where no look will find one."""
         changelogs = self.topics.partitions(TopicRole.CHANGELOG)
-        readings = read_named(reader, self._internal, patience=self.logs.patience)
-        named = cut_at_names(readings, changelogs)
+        between, outputs = self.topics.partitions(TopicRole.REPARTITION), self.topics.partitions(TopicRole.OUTPUT)
+        readings, named = reader.look(WrittenLogs(changelogs=changelogs, between=between, outputs=outputs), attempt, LOOKS_FOR_CUT)
         internal = internal_by_names(readings, named)
         check_by_names(
             transactional=self._transactional({tp: readings.logs[tp].ends for tp in changelogs}),
@@ -237,7 +238,7 @@ class StateArchiver:
         outputs = topics.partitions(TopicRole.OUTPUT)
         logs = replace(self.logs.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
         exact = self._exact(StateLook(logs=logs, topics=topics, described=described, before=before))
-        parts = logs.partitions(exact.internal, described, inputs=inputs, outputs=outputs)
+        parts = ends_by_names(logs.partitions(exact.internal, described, inputs=inputs, outputs=outputs), exact.proof.names)
         unread = {tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION and tp.topic in topics.tails}
         if gone := purged_tails(unread):
             raise NoCut(f"unread records of {gone[0]} were deleted before they could be copied")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -17,12 +19,15 @@ from streams_recovery.core.archive.log import Archive
 from streams_recovery.core.archive.state import NoCut, StateTopics, at_cut, seen_before
 from streams_recovery.core.errors import OffsetsUnstable
 from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.proof import NamedProof
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.kafka.named_transactions import impatient_named_logs
 from streams_recovery.operations import archive, restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.outputs_behind import listed_behind
 from tests.support.applications.archiver import archiving
 from tests.support.applications.named_counts import Log, NamedCounts, Truth, named_counts, saved_logs
+from tests.support.applications.named_outputs import brought_back, by_command, not_once, results, skipped
 from tests.support.applications.named_recovery import named_recovery
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import take
@@ -99,6 +104,63 @@ def test_cuts_at_load_are_by_names_and_what_a_restore_makes_of_the_newest_is_wha
             restored = Truth.of(counts, reader)
             assert restored.wrong_state(reader.committed(), restored.logs) == []
             restore.abandon(recovery, ticket)
+
+
+@pytest.mark.parametrize("lost", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["all is lost", "inputs and outputs stay"])
+def test_each_result_is_there_once_after_a_restore_that_begins_from_a_cut(
+    bootstrap: str, tmp_path: Path, in_session: InSession, lost: bool
+) -> None:
+    with named_counts(bootstrap, tmp_path, "classic") as counts, counts.reader() as reader:
+        counts.spread = True
+        place, (output,) = tmp_path / "instance", {tp.topic for tp in counts.outputs}
+        with named_recovery(
+            {"bootstrap.servers": bootstrap},
+            counts.id,
+            tmp_path,
+            backup=PATIENT,
+            archive=BY_THE_SECOND,
+            runs=by_command(counts, place, tmp_path / "state"),
+            topics={"include": [output]},
+        ) as recovery:
+            with counts.feeding(200):
+                recovery.application.start()
+                counts.await_work(reader)
+                base = savepoint(recovery)
+                with archiving(recovery, in_session) as beside:
+                    found = beside.once(lambda now: now.cut is not None and between_results(now.cut.proof.names, counts.outputs) > 0, 120)
+                    beside.upto(counts.inputs[0])
+                    os.kill(int((place / "pid").read_text()), signal.SIGKILL)
+            recovery.groups.wait_empty(counts.id, 60)
+            gone = {tp.topic for tp in (*counts.changelogs, *counts.between, *((*counts.inputs, *counts.outputs) if lost else ()))}
+            recovery.cluster.delete_topics(sorted(gone))
+            newest = archive.read_archive(recovery).cut
+            assert found.cut is not None
+            assert newest is not None
+            assert base.captured_at < found.cut.captured_at <= newest.captured_at
+            report = brought_back(recovery)
+            assert report.captured_at == newest.captured_at
+            assert counts.await_end(reader), "it has not read all of its input again"
+            recovery.application.stop(timeout=60)
+        truth = Truth.of(counts, reader)
+        listed = listed_behind(recovery, report.restore_id)
+        skip = skipped(listed)
+        sys.stdout.write(
+            f"lost: {lost}, {between_results(newest.proof.names, counts.outputs)} records between, {len(skip)} offsets listed\n"
+        )
+        assert truth.wrong_state(reader.committed(), truth.logs) == []
+        assert not_once(counts, truth, results(truth, counts.outputs, skip)) == []
+        assert (listed is None) == lost
+        if listed is not None:
+            assert all(one.exact for one in listed.outputs)
+            assert not_once(counts, truth, results(truth, counts.outputs, ())) != [], "without skipping there are results twice"
+
+
+def between_results(names: NamedProof | None, outputs: list[TopicPartition]) -> int:
+    """How many records lie between those of the state in outputs. All outputs have names."""
+    if names is None:
+        return 0
+    assert {*outputs} <= names.logs.keys(), "outputs are not told apart"
+    return sum(names.logs[tp].left_out for tp in outputs)
 
 
 @pytest.mark.deep

@@ -8,56 +8,17 @@ import os
 import signal
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli import runs
-from streams_recovery.cli.context import Requester
-from streams_recovery.cli.runner import Runner
-from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.restore.outputs_behind import OutputsBehind
-from streams_recovery.operations import preflight, restore
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations import preflight
 from streams_recovery.operations.restore.outputs_behind import listed_behind
-from tests.support.applications.named_counts import NamedCounts, Truth, named_counts
-from tests.support.applications.named_recovery import ONE_INSTANCE, PATIENT, named_recovery, saved
-from tests.support.applications.pair import Here
-from tests.support.applications.small import asked
+from tests.support.applications.named_counts import Truth, named_counts
+from tests.support.applications.named_outputs import brought_back, by_command, not_once, results, skipped
+from tests.support.applications.named_recovery import PATIENT, named_recovery, saved
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900), pytest.mark.deep]
-
-
-def brought_back(recovery: RecoveryContext, savepoint_id: str) -> restore.RestoreReport:
-    runner = Runner(recovery=recovery, submitter=Here(recovery), say=print)
-    requester = Requester(run_id="lost", requested_by="test")
-    runs.restore_in_place(runner, asked(recovery, savepoint=savepoint_id, replace=True), requester, approve=lambda _: True)
-    return restore.evidence(recovery)[0]
-
-
-def skipped(listed: OutputsBehind | None) -> set[tuple[TopicPartition, int]]:
-    outputs = () if listed is None else listed.outputs
-    return {(one.tp, offset) for one in outputs for span in one.spans for offset in range(span.first, span.last + 1)}
-
-
-def results(truth: Truth, outputs: Iterable[TopicPartition], skip: Collection[tuple[TopicPartition, int]]) -> dict[bytes, list[int]]:
-    """The counts of each word in its output, in order, without records that are skipped."""
-    found: dict[bytes, list[int]] = defaultdict(list)
-    for tp in outputs:
-        for offset, key, value in truth.logs[tp]:
-            if (tp, offset) not in skip:
-                found[key].append(int.from_bytes(value, "big"))
-    return {word: sorted(several) for word, several in found.items()}
-
-
-def not_once(counts: NamedCounts, truth: Truth, found: dict[bytes, list[int]]) -> list[str]:
-    """Words of which the results are not 1, 2, 3, and so on up to how often they came in."""
-    came = Counter(word for tp in counts.inputs for _, _, line in truth.logs[tp] for word in line.split(b" "))
-    return [
-        f"{word!r}: {found.get(word, [])[-5:]} of {number}" for word, number in came.items() if found.get(word) != [*range(1, number + 1)]
-    ]
 
 
 @pytest.mark.parametrize("lost", [True, False], ids=["outputs lost", "outputs stay"])
@@ -65,15 +26,13 @@ def test_each_result_is_there_once_after_a_loss_under_load(bootstrap: str, tmp_p
     with named_counts(bootstrap, tmp_path, "classic") as counts, counts.reader() as reader:
         counts.spread = True
         place, state = tmp_path / "instance", tmp_path / "state"
-        verbs = {verb: [sys.executable, ONE_INSTANCE, str(place), verb, str(state)] for verb in ("status", "stop", "wipe")}
-        verbs["start"] = [sys.executable, ONE_INSTANCE, str(place), "start", str(state), *counts.command(state)]
         output = counts.outputs[0].topic
         with named_recovery(
             {"bootstrap.servers": bootstrap},
             counts.id,
             tmp_path,
             backup=PATIENT,
-            runs={"kind": "command", "command": verbs},
+            runs=by_command(counts, place, state),
             topics={"include": [output]},
         ) as recovery:
             with counts.feeding(200):

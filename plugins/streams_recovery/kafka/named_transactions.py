@@ -14,11 +14,22 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from streams_recovery.core.errors import Damaged, NotFound, PermanentError, Refused
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.named_transactions.cut import NEEDED_VERSION, LookAgain, RecordsRemoved, VersionTooLow, look_again, unnamed
-from streams_recovery.core.named_transactions.readings import GroupRecord, NamedBatch, Offsets
+from streams_recovery.core.named_transactions.cut import (
+    NEEDED_VERSION,
+    LookAgain,
+    NamedCut,
+    RecordsRemoved,
+    VersionTooLow,
+    cut_with_outputs,
+    look_again,
+    unnamed,
+)
+from streams_recovery.core.named_transactions.readings import GroupRecord, NamedBatch, NamedReadings, Offsets, WrittenLogs, read_named
 from streams_recovery.core.named_transactions.way import NamesFacts, RecentTransactions
 from streams_recovery.core.remedies.transactions import OFFSETS_TOPIC
+from streams_recovery.core.words import first_names
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.application_logs import ApplicationLogs, impatient_logs
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
@@ -27,6 +38,7 @@ from streams_recovery.kafka.connection import Connecting, KafkaConnection
 from streams_recovery.kafka.log_batches import BEFORE_LENGTH, CODEC, CONTROL, HEADER, MAGIC, fetch_batches, unpacked, varint
 from streams_recovery.kafka.permissions import principal
 
+LOGGER = logger("streams_recovery.kafka.named_transactions")
 FEATURE: Final = "transaction.version"
 # Most bytes to read of all logs together: the log of a hanging transaction would be read from where that began.
 MOST_BYTES: Final = 256 << 20
@@ -207,6 +219,21 @@ class NamedLogs(ClusterVerbs):
                 raise errors.by_code(code, f"describing {OFFSETS_TOPIC} failed: {errors.name_of(code)}")
             self._group = TopicPartition(OFFSETS_TOPIC, partition_of(self.logs.application_id, len(topic["partitions"])))
         return self._group
+
+    def look(self, logs: WrittenLogs, attempt: int, attempts: int) -> tuple[NamedReadings, NamedCut]:
+        """The readings and the cut of look number ``attempt``, with what it has of outputs. Outputs that others write to are not waited for, and the last
+        one of several looks has none: an output is no reason against the state. Raises as ``read_named`` and ``cut_at_names``.
+        """
+        last = attempt == attempts
+        wanted = logs.outputs if not last or attempt == 1 else ()
+        shared = self.logs.shared(wanted, logs.internal)
+        outputs = tuple(tp for tp in wanted if tp.topic not in shared)
+        readings = read_named(self, (*logs.internal, *outputs), patience=self.logs.patience)
+        # Again, behind the readings: who came meanwhile is seen now.
+        named, why = cut_with_outputs(readings, logs, self.logs.shared(outputs, logs.internal), last=last)
+        if shared or why:
+            LOGGER.info("outputs are not told apart by names: %s", why or f"others write to {first_names(sorted(shared))}")
+        return readings, named
 
     def clock(self) -> int:
         """See ``NamedReader``."""

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.named_transactions.proof import Excluded, NamedLogCut, NamedProof
-from streams_recovery.core.named_transactions.readings import GroupRecord, LogTail, Name, NamedBatch, NamedReadings
+from streams_recovery.core.named_transactions.readings import GroupRecord, LogTail, Name, NamedBatch, NamedReadings, WrittenLogs
+from streams_recovery.core.words import first_names
 
 NEEDED_VERSION: Final = 2
 # From this epoch on the next one may be of another producer id.
@@ -137,6 +138,29 @@ def cut_at_names(readings: NamedReadings, changelogs: Collection[TopicPartition]
     ``Unnamed`` where no look will find one.
     """
     return _NamedDecision(readings, frozenset(changelogs), frozenset(outputs)).cut()
+
+
+def cut_with_outputs(readings: NamedReadings, logs: WrittenLogs, shared: Collection[str], *, last: bool) -> tuple[NamedCut, str]:
+    """The cut with those outputs that were read and whose records are told apart by names, and why the others are not, empty without others. Topics that are
+    ``shared`` have other writers, and what these do is no reason against the state. A ``last`` look goes without outputs where these have no cut: none follows
+    by which more could be said of them. Raises as ``cut_at_names``.
+    """
+    outputs = [tp for tp in logs.outputs if tp in readings.logs]
+    internal = {tp: tail for tp, tail in readings.logs.items() if tp not in outputs}
+    unknown = {*shared}.union(_nameless(readings, outputs)).intersection(tp.topic for tp in outputs)
+    known = {tp: readings.logs[tp] for tp in outputs if tp.topic not in unknown}
+    why = f"others write to {first_names(sorted(unknown))}" if unknown else ""
+    try:
+        return cut_at_names(replace(readings, logs=internal | known), logs.changelogs, known), why
+    except (LookAgain, Unnamed) as error:
+        if not known or (isinstance(error, LookAgain) and not last):
+            raise
+        return cut_at_names(replace(readings, logs=internal), logs.changelogs), error.reason
+
+
+def _nameless(readings: NamedReadings, outputs: Collection[TopicPartition]) -> frozenset[str]:
+    """Outputs with records outside transactions, also of producers that no leader remembers: nobody can tell which of them are of the state."""
+    return frozenset(tp.topic for tp in outputs if any(one.marker is None and not one.transactional for one in readings.logs[tp].batches))
 
 
 class _NamedDecision:

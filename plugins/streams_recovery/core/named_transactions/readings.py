@@ -119,6 +119,20 @@ class NamedReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenLogs:
+    """The logs that an application writes; ``between`` are its repartition topics, which it reads too."""
+
+    changelogs: tuple[TopicPartition, ...]
+    between: tuple[TopicPartition, ...]
+    outputs: tuple[TopicPartition, ...] = ()
+
+    @property
+    def internal(self) -> tuple[TopicPartition, ...]:
+        """Those that nobody else may write to."""
+        return (*self.changelogs, *self.between)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogTail:
     """The ``batches`` of a log from ``start`` on, below which all that is committed is in T. ``before``, ``after`` and ``ends`` are three of its ends,
     ``stable`` its last stable offset, and ``first`` the first offset that is still there: see above.

@@ -38,12 +38,13 @@ Readings count for logs that stay what they are: the caller compares topics, par
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition, truncation
 from streams_recovery.core.named_transactions.cut import NamedCut
+from streams_recovery.core.named_transactions.proof import NamedProof
 from streams_recovery.core.named_transactions.readings import NamedReadings
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, PartitionCut
 from streams_recovery.core.words import first_names, moment
@@ -234,6 +235,12 @@ def internal_by_names(readings: NamedReadings, named: NamedCut) -> InternalEnds:
         ends={tp: log.end for tp, log in named.logs.items()},
         last_stable={tp: tail.stable for tp, tail in readings.logs.items()},
     )
+
+
+def ends_by_names(partitions: Mapping[TopicPartition, PartitionCut], names: NamedProof | None) -> dict[TopicPartition, PartitionCut]:
+    """The partitions of a cut. An output ends where the state does, if ``names`` tell that."""
+    logs = {} if names is None else names.logs
+    return {tp: replace(part, end=logs[tp].end) if tp in logs else part for tp, part in partitions.items()}
 
 
 def proof_by_names(named: NamedCut, group: TopicPartition, attempts: int) -> CutProof:
