@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
+from streams_recovery.core.named_transactions.cut import NamedCut
+from streams_recovery.core.named_transactions.proof import NamedLogCut
+from streams_recovery.core.named_transactions.readings import LogTail, NamedReadings
 from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import (
     ALONE,
@@ -21,11 +24,14 @@ from streams_recovery.core.savepoint.cut import (
     NONE_WAS_AHEAD,
     Committed,
     CutEvidence,
+    InternalEnds,
     Offsets,
     Readings,
     assumptions,
     check_by_names,
     commit_interval,
+    ends_by_names,
+    internal_by_names,
     judge,
     moved_since,
     of_deletions,
@@ -33,6 +39,7 @@ from streams_recovery.core.savepoint.cut import (
     of_stop,
     past_end,
     proof,
+    proof_by_names,
     purged_tails,
     unread,
 )
@@ -289,3 +296,16 @@ def test_a_cut_by_names_stands_on_logs_that_only_transactions_wrote_and_that_los
         check_by_names(transactional=False, past_end=())
     with pytest.raises(Refused, match="in-0 lies behind what its log has left"):
         check_by_names(transactional=True, past_end=(T0,))
+
+
+def test_an_output_ends_where_the_state_does_if_names_tell_that() -> None:
+    names = {T1: NamedLogCut(start=1, end=6, records=4, excluded=()), T2: NamedLogCut(start=8, end=8, records=0, excluded=())}
+    named = NamedCut(last={7: 3}, group_end=20, committed={T0: committed(5)}, logs=names, taken_back=())
+    tails = {tp: LogTail(start=1, before=7, after=7, ends=9, stable=9, first=0, batches=()) for tp in names}
+    readings = NamedReadings(settled=1, end=20, captured_at=1, known={}, later={}, group=(), logs=tails)
+    assert internal_by_names(readings, named) == InternalEnds(committed={T0: committed(5)}, ends={T1: 6, T2: 8}, last_stable={T1: 9, T2: 9})
+    of_names = proof_by_names(named, TopicPartition("__consumer_offsets", 0), 2)
+    assert (of_names.attempts, of_names.assumptions, of_names.names and of_names.names.logs) == (2, (ALONE,), names)
+    parts = {tp: replace(cut(end=9), tp=tp) for tp in (T0, T1, T2)}
+    assert {tp: part.end for tp, part in ends_by_names(parts, of_names.names).items()} == {T0: 9, T1: 6, T2: 8}
+    assert ends_by_names(parts, None) == parts
