@@ -15,7 +15,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
 
 SECRETS_FILE = "STREAMS_RECOVERY_SECRETS_FILE"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from streams_recovery.engine.submitter import Submitter
     from tests.support.kafka.secured_broker import Secured
     from tests.support.kafka.three_brokers import ThreeBrokers
+    from tests.support.storage.azure import AzureServer
+    from tests.support.storage.google import GoogleServer
     from tests.support.storage.s3 import S3Server
 
 # Without bytecode each process that a test starts would compile all that it imports.
@@ -109,6 +111,24 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     from tests.support.storage.s3 import s3_server
 
     with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleServer]:
+    """An emulator of Google Cloud Storage for the whole session."""
+    from tests.support.storage.google import google_server
+
+    with google_server(tmp_path_factory.mktemp("google")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    """An emulator of Azure Blob Storage for the whole session."""
+    from tests.support.storage.azure import azure_server
+
+    with azure_server(tmp_path_factory.mktemp("azure")) as server:
         yield server
 
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import StorageCredentials, access_key
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.project import PROJECT
 from tests.support.storage.s3 import CREDENTIALS, S3Server
@@ -38,8 +38,8 @@ def prepare(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Prepare:
             "STREAMS_RECOVERY_S3_ENDPOINT": s3.endpoint,
             "STREAMS_RECOVERY_REGION": "us-east-1",
             "STREAMS_RECOVERY_BUCKET": BUCKET,
-            "S3_ROOT_ACCESS_KEY": CREDENTIALS.access_key_id,
-            "S3_ROOT_SECRET_KEY": CREDENTIALS.secret_access_key,
+            "S3_ROOT_ACCESS_KEY": CREDENTIALS.options["access_key_id"],
+            "S3_ROOT_SECRET_KEY": CREDENTIALS.options["secret_access_key"],
             "S3_ACCESS_KEY": "airflow-key",
             "S3_SECRET_KEY": secret,
             "S3_READER_ACCESS_KEY": "page-key",
@@ -48,7 +48,7 @@ def prepare(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Prepare:
         for name, value in found.items():
             monkeypatch.setenv(name, value)
         script().main()
-        return StorageCredentials(access_key_id="airflow-key", secret_access_key=secret)
+        return access_key("airflow-key", secret)
 
     return run
 
@@ -85,7 +85,7 @@ def test_the_key_of_the_page_reads_and_can_do_nothing_else(s3: S3Server, prepare
         backend="s3", bucket=BUCKET, prefix="savepoints", region="us-east-1", endpoint=s3.endpoint, path_style=True, allow_http=True
     )
     Repository(location, keys).create("page/a", b"1")
-    page = Repository(location, StorageCredentials(access_key_id="page-key", secret_access_key="first-secret_1-of-the-page"))
+    page = Repository(location, access_key("page-key", "first-secret_1-of-the-page"))
     assert (page.get("page/a"), list(page.keys("page/"))) == (b"1", ["page/a"])
     for forbidden in (lambda: page.create("page/b", b"2"), lambda: page.delete(["page/a"])):
         with pytest.raises(ConfigInvalid, match="not allowed"):

@@ -22,7 +22,7 @@ import json, re, sys, threading, time
 from pathlib import Path
 from streams_recovery.core import codec
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import access_key
 from streams_recovery.storage.repository import Repository
 
 def used():
@@ -36,7 +36,7 @@ def watch():
         time.sleep(0.005)
 
 location = codec.loads(StorageLocation, sys.argv[1].encode(), where="test")
-repository = Repository(location, StorageCredentials(access_key_id=sys.argv[2], secret_access_key=sys.argv[3]))
+repository = Repository(location, access_key(sys.argv[2], sys.argv[3]))
 repository.create("first", b"x")
 before = used()
 peak = dict(before)
@@ -58,7 +58,7 @@ def test_a_file_of_300_mb_is_uploaded_in_a_fraction_of_it(request: pytest.Fixtur
         location = server.bucket()
     else:
         location = StorageLocation(backend="filesystem", path=str(tmp_path / "repository"))
-    keys = [CREDENTIALS.access_key_id, CREDENTIALS.secret_access_key]
+    keys = [CREDENTIALS.options["access_key_id"], CREDENTIALS.options["secret_access_key"]]
     done = subprocess.run(
         [sys.executable, "-c", UPLOADS, codec.dumps(location).decode(), *keys, str(tmp_path / "large")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])},

@@ -19,7 +19,7 @@ from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.publication import publication
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import access_key
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
@@ -145,13 +145,13 @@ def test_a_store_that_does_not_answer_is_a_passing_failure() -> None:
     with pytest.raises(RepositoryUnavailable) as caught:
         Repository(location, CREDENTIALS, Retries(attempts=2)).get("key")
     assert caught.value.facts == {"key": "key", "attempts": 2}
-    assert CREDENTIALS.secret_access_key not in str(caught.value)
-    assert CREDENTIALS.secret_access_key not in repr(CREDENTIALS)
+    assert CREDENTIALS.options["secret_access_key"] not in str(caught.value)
+    assert CREDENTIALS.options["secret_access_key"] not in repr(CREDENTIALS)
 
 
 @pytest.mark.fault("F61")
 def test_wrong_credentials_are_refused_without_being_shown(s3: S3Server) -> None:
-    wrong = StorageCredentials(access_key_id="test-access", secret_access_key="wrong-secret-canary")
+    wrong = access_key("test-access", "wrong-secret-canary")
     location = StorageLocation(backend="s3", bucket="some-bucket", endpoint=s3.endpoint, path_style=True, allow_http=True)
     with pytest.raises(RecoveryError) as caught:
         Repository(location, wrong).get("key")

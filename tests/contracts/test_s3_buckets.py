@@ -17,7 +17,7 @@ from streams_recovery.core.repository.retention import DAY_MS, Harm
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.s3 import BucketVersions
 from tests.support.kafka.secured_broker import Authority
@@ -181,7 +181,7 @@ def test_the_command_says_what_it_could_not_remove_and_exits_with_8(s3: S3Server
     assert f"{FIRST}/manifest.json.zst: " in done.stderr
     assert ("locked until " if kind == "compliance" else "is not allowed") in done.stderr
     assert "Traceback" not in done.stderr
-    assert who.secret_access_key not in done.stderr + done.stdout
+    assert who.options["secret_access_key"] not in done.stderr + done.stdout
     assert set(keys) <= set(stored(location))
 
 
@@ -190,7 +190,7 @@ def test_the_command_takes_its_key_from_the_machine_when_no_connection_is_named(
     location = s3.bucket("versioned")
     upload_golden(location, CREDENTIALS)
     write_config(tmp_path, location, connection=None)
-    machine = {"AWS_ACCESS_KEY_ID": CREDENTIALS.access_key_id, "AWS_SECRET_ACCESS_KEY": CREDENTIALS.secret_access_key}
+    machine = {"AWS_ACCESS_KEY_ID": CREDENTIALS.options["access_key_id"], "AWS_SECRET_ACCESS_KEY": CREDENTIALS.options["secret_access_key"]}
     variables = environment(CREDENTIALS) | machine
     done = command(tmp_path, variables, "expire", "golden", "--approve", approval_of(tmp_path, variables, "expire", "golden"))
     assert done.returncode == 0, done

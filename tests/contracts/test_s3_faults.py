@@ -255,7 +255,9 @@ def test_a_server_that_overwrites_what_there_is_holds_no_repository(s3: S3Server
     plain = s3.bucket()
     shaky, direct = Repository(behind(plain, proxy.endpoint), CREDENTIALS, QUICK), Repository(plain, CREDENTIALS)
     proxy.inject("unconditional", puts(), times=1000)
-    with pytest.raises(StoreUnsuitable, match=r"created twice with If-None-Match, and the second one was not refused") as caught:
+    with pytest.raises(
+        StoreUnsuitable, match=r"created twice, each time only where there is none, and the second one was not refused"
+    ) as caught:
         ApplicationLock(shaky, LAYOUT, lambda: NOW).acquire("one", lease_seconds=60, purpose="a savepoint")
     assert (caught.value.exit_code, caught.value.facts["key"]) == (2, LAYOUT.probe)
     assert list(direct.keys("")) == [], "no lock, and the probe is no object of anybody"

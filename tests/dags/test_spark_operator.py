@@ -22,7 +22,7 @@ from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operators.spark import CompareRecordsOperator, _AirflowSubmit
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import access_key
 from streams_recovery.storage.repository import Repository
 
 CANARY = "canary-61c0"
@@ -76,7 +76,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
                 result_key=KEY,
                 repository=repository,
                 connection=KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": CANARY}),
-                credentials=StorageCredentials(access_key_id="id", secret_access_key=CANARY),
+                credentials=access_key("id", CANARY),
             )
         )
         return dict(json.loads(seen.read_text()))

@@ -24,4 +24,4 @@ def test_a_check_reads_every_byte_from_a_bucket_that_locks_what_is_written(s3: S
     assert (report["good"], report["savepoints"], report["files"], report["files_read"], report["rows_read"]) == (True, 2, 4, 4, 48)
     written = "".join(path.read_text(errors="replace") for path in (tmp_path / "build" / "logs").rglob("*.log"))
     assert written, "the job left a log"
-    assert writer.secret_access_key not in done.stderr + done.stdout + written
+    assert writer.options["secret_access_key"] not in done.stderr + done.stdout + written

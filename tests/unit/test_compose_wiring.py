@@ -209,9 +209,12 @@ def test_each_service_gets_the_secrets_it_works_with_and_no_others():
 def test_page_and_callbacks_have_the_repository_and_nothing_else(service, key):
     config = load_named("order-processing", PROJECT / "include/configs", environment(service))
     connections = EnvironmentConnections(environment(service))
-    credentials = connections.storage(config.storage.connection)
+    credentials = connections.storage(config.storage.connection, config.storage.backend)
     made = environment("s3-init")
-    assert (credentials.access_key_id, credentials.secret_access_key) == (made[f"{key}_ACCESS_KEY"], made[f"{key}_SECRET_KEY"])
+    assert (credentials.options["access_key_id"], credentials.options["secret_access_key"]) == (
+        made[f"{key}_ACCESS_KEY"],
+        made[f"{key}_SECRET_KEY"],
+    )
     with pytest.raises(NotFound):
         connections.kafka(config.source.connection)
 
@@ -275,8 +278,8 @@ def test_connections_of_the_configuration_are_defined(config):
     connections = EnvironmentConnections(environment("airflow-scheduler"))
     assert connections.kafka(config.source.connection).bootstrap_servers == "kafka:9092"
     assert connections.spark_master(config.spark.connection) == "spark://spark-master:7077"
-    credentials = connections.storage(config.storage.connection)
-    assert (credentials.access_key_id, credentials.secret_access_key) == ("key-id", "key-secret")
+    credentials = connections.storage(config.storage.connection, config.storage.backend)
+    assert (credentials.options["access_key_id"], credentials.options["secret_access_key"]) == ("key-id", "key-secret")
     assert (environment("s3-init")["S3_ACCESS_KEY"], environment("s3-init")["S3_SECRET_KEY"]) == ("key-id", "key-secret")
     assert environment("s3")["ROOT_ACCESS_KEY_ID"] == environment("s3-init")["S3_ROOT_ACCESS_KEY"] == "root-id"
     assert environment("s3")["ROOT_SECRET_ACCESS_KEY"] == environment("s3-init")["S3_ROOT_SECRET_KEY"] == "root-secret"

@@ -25,13 +25,15 @@ from streams_recovery.core.forms import SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.project_files import config_directory
+from streams_recovery.core.repository.layout import Backend
 from streams_recovery.core.savepoint.request import MODE
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status.current import kept_current
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.credentials import StorageCredentials
 
 LOGGER = logger("streams_recovery.cli.context")
 
@@ -105,11 +107,11 @@ class EnvironmentConnections:
     def kafka(self, connection_id: str) -> KafkaConnection:
         return kafka_connection(self._read(connection_id), where=f"connection {connection_id}")
 
-    def storage(self, connection_id: str | None) -> StorageCredentials | None:
-        """See ConnectionSource. A key as in Airflow's connections of type ``aws``."""
+    def storage(self, connection_id: str | None, backend: Backend) -> StorageCredentials | None:
+        """See ConnectionSource. Fields as in Airflow's connections of the backend's type."""
         if connection_id is None:
             return None
-        return StorageCredentials.from_stored(self._read(connection_id), where=f"connection {connection_id}")
+        return BUCKETS[backend].credentials(self._read(connection_id), where=f"connection {connection_id}")
 
     def secret(self, connection_id: str) -> str | None:
         return self._read(connection_id).password

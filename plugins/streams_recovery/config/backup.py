@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -30,7 +30,7 @@ from streams_recovery.core.approval import ApprovalRule
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.names import matches_any
-from streams_recovery.core.repository.layout import Encryption, StorageLocation
+from streams_recovery.core.repository.layout import Encryption, StorageLocation, place_in
 from streams_recovery.core.repository.retention import Apply
 from streams_recovery.core.repository.seal import public_bytes
 from streams_recovery.core.savepoint.topology import Declared
@@ -115,8 +115,9 @@ class SealSection(Section):
 class Storage(Section):
     """The repository. Keys of the backend that is not chosen are checked but unused, so that a variable can choose between them."""
 
-    backend: Literal["filesystem", "s3"]
+    backend: Literal["filesystem", "s3", "gcs", "azure"]
     path: LocalPath | None = None
+    account: Text | None = None
     bucket: Text | None = None
     prefix: str | None = None
     region: Text | None = None
@@ -134,37 +135,58 @@ class Storage(Section):
         """The place of the repository, without the way to its credentials."""
         if self.backend == "filesystem":
             return StorageLocation(backend="filesystem", path=self.path)
+        amazon = self.backend == "s3"
         return StorageLocation(
-            backend="s3",
+            backend=self.backend,
+            account=self.account if self.backend == "azure" else None,
             bucket=self.bucket,
             prefix=(self.prefix or "").strip("/"),
-            region=self.region,
+            region=self.region if amazon else None,
             endpoint=self.endpoint,
-            path_style=self.path_style,
+            path_style=self.path_style and amazon,
             allow_http=self.allow_http,
             ca_file=self.ca_file,
-            sse=self.sse,
-            kms_key_id=self.kms_key_id,
+            sse=self.sse if amazon else None,
+            kms_key_id=self.kms_key_id if amazon else None,
         )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _addressed(cls, given: Any) -> Any:
+        """Take an address in ``bucket`` apart: people paste one there."""
+        if not isinstance(given, dict) or "://" not in str(given.get("bucket")) or given.get("backend") == "filesystem":
+            return given
+        found = place_in(str(given["bucket"]))
+        for name, value in found.items():
+            if name != "bucket" and given.get(name) not in (None, value):
+                raise ValueError(f"bucket is the address of {name} {value}, and {name} is {given[name]}; keep one of them")
+        return given | found
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        needed = "path" if self.backend == "filesystem" else "bucket"
-        if getattr(self, needed) is None:
-            raise ValueError(f"backend is {self.backend}, so {needed} is needed")
-        if self.backend == "s3" and self.bucket is not None and "/" in self.bucket:
-            name, _, below = self.bucket.rpartition("://")[2].strip("/").partition("/")
-            raise ValueError(
-                f"bucket is a name without address and folders; write bucket: {name}" + (f" and prefix: {below}" if below else "")
-            )
-        if self.backend == "s3" and (self.endpoint or "").startswith("http://") and not self.allow_http:
+        for needed in _NEEDED[self.backend]:
+            if getattr(self, needed) is None:
+                raise ValueError(f"backend is {self.backend}, so {needed} is needed")
+        if self.backend != "filesystem" and "/" in str(self.bucket):
+            name, _, below = str(self.bucket).strip("/").partition("/")
+            raise ValueError(f"bucket is a name without folders; write bucket: {name}" + (f" and prefix: {below}" if below else ""))
+        if self.backend != "filesystem" and (self.endpoint or "").startswith("http://") and not self.allow_http:
             raise ValueError("endpoint is not encrypted; use https, or set allow_http: true where the network is trusted")
         if self.kms_key_id and self.sse != "aws:kms":
             raise ValueError("kms_key_id is used by sse: aws:kms only")
+        if self.sse and self.backend in ("gcs", "azure"):
+            raise ValueError(f"sse is a header of S3; set the encryption of the bucket at {self.backend}, and leave sse out")
         if any(part in (".", "..") for part in (self.prefix or "").split("/")):
             raise ValueError("prefix must not contain '.' or '..'")
         return self
 
+
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "filesystem": ("path",),
+    "s3": ("bucket",),
+    "gcs": ("bucket",),
+    "azure": ("account", "bucket"),
+}
 
 Person = Annotated[Text, Field(max_length=256)]
 Role = Annotated[Text, Field(max_length=64)]

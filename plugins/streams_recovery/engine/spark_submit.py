@@ -27,8 +27,8 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.master import is_local, kubernetes_settings, rpc_settings, shuffle_partitions, spark_defaults
 from streams_recovery.engine.spark_home import find_spark_home
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.json_object import read_noted
-from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import Repository
 
 _NAMES: Final = frozenset(
@@ -38,8 +38,21 @@ _NAMES: Final = frozenset(
         *("KUBECONFIG", "KRB5CCNAME", "KRB5_CONFIG", "STREAMS_RECOVERY_NATIVE"),
     }
 )
-# AWS_: a repository without a connection is opened with the credentials of the machine.
-_PREFIXES: Final = ("LC_", "JAVA_", "JDK_", "SPARK_", "PYSPARK_", "PYTHON", "HADOOP_", "YARN_", "KUBERNETES_SERVICE_", "AWS_")
+# AWS_, AZURE_, GOOGLE_: a repository without a connection is opened with the credentials of the machine.
+_PREFIXES: Final = (
+    "LC_",
+    "JAVA_",
+    "JDK_",
+    "SPARK_",
+    "PYSPARK_",
+    "PYTHON",
+    "HADOOP_",
+    "YARN_",
+    "KUBERNETES_SERVICE_",
+    "AWS_",
+    "AZURE_",
+    "GOOGLE_",
+)
 
 JobName = Literal["backup", "restore", "verify", "check", "compact", "state", "compare_outputs", "archive"]
 
@@ -183,7 +196,7 @@ def secrets_file(
     kafka = None if connection is None else {"bootstrap_servers": connection.bootstrap_servers, "properties": dict(connection.properties)}
     content = {
         "kafka": kafka,
-        "storage": None if credentials is None else dataclasses.asdict(credentials),
+        "storage": None if credentials is None else {"options": dict(credentials.options)},
         "seal": None if seal is None else dataclasses.asdict(seal),
     }
     handle, name = tempfile.mkstemp(prefix="streams-recovery-", suffix=".secrets", dir=directory)  # mkstemp makes it 0600

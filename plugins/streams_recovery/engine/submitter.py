@@ -30,8 +30,8 @@ from streams_recovery.core.state.inspection import StateResult
 from streams_recovery.engine.spark_home import build_package
 from streams_recovery.engine.spark_submit import JobFiles, JobName, SparkCall, read_outcome, secrets_file, spark_call, submit_argv
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.objects import read_receipt, write_local
-from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.progress_store import progress_path, read_progress
 from streams_recovery.storage.repository import Repository
 

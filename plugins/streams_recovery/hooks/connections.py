@@ -10,9 +10,11 @@ from airflow.sdk.log import mask_secret
 
 from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import NotFound
+from streams_recovery.core.repository.layout import Backend
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.credentials import StorageCredentials
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -28,14 +30,13 @@ class AirflowConnections:
             mask_secret(secret)
         return found
 
-    def storage(self, connection_id: str | None) -> StorageCredentials | None:
-        """A connection of type ``aws``. One without a key leaves it to the machine's own role."""
+    def storage(self, connection_id: str | None, backend: Backend) -> StorageCredentials | None:
+        """A connection of the backend's type. One without a key leaves it to the machine's own identity."""
         if connection_id is None:
             return None
-        found = StorageCredentials.from_stored(self._stored(connection_id), where=f"connection {connection_id}")
-        for secret in (found.secret_access_key, found.session_token) if found else ():
-            if secret:
-                mask_secret(secret)
+        found = BUCKETS[backend].credentials(self._stored(connection_id), where=f"connection {connection_id}")
+        for secret in found.secrets if found else ():
+            mask_secret(secret)
         return found
 
     def secret(self, connection_id: str) -> str | None:

@@ -15,7 +15,7 @@ from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.layout import Backend, Layout
 from streams_recovery.core.repository.lease import HolderProcess
 from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry
 from streams_recovery.core.repository.seal import SealKeys
@@ -27,8 +27,9 @@ from streams_recovery.operations.lock_holder import is_dead
 from streams_recovery.operations.ownership import Applications, StartedByRole, current_owner, ownership_log
 from streams_recovery.operations.sites import LOOK_SECONDS, Sites, sites_of
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.open_store import StorageCredentials, key_in_file
+from streams_recovery.storage.open_store import key_in_file
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
@@ -47,7 +48,7 @@ class ConnectionSource(Protocol):
     def kafka(self, connection_id: str) -> KafkaConnection:
         """The Kafka connection of this id. Raises ``NotFound``."""
 
-    def storage(self, connection_id: str | None) -> StorageCredentials | None:
+    def storage(self, connection_id: str | None, backend: Backend) -> StorageCredentials | None:
         """Credentials for the repository, None when the place needs none. Raises ``NotFound``."""
 
     def secret(self, connection_id: str) -> str | None:
@@ -137,7 +138,8 @@ def not_gone(recovery: RecoveryContext) -> tuple[InstanceStatus, ...]:
 
 def storage_credentials(config: ApplicationConfig, connections: ConnectionSource) -> StorageCredentials | None:
     """The credentials for the repository of an application, None when it needs none. Raises ``NotFound``."""
-    return connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
+    backend = config.storage.backend
+    return connections.storage(config.storage.connection, backend) if backend != "filesystem" else None
 
 
 def seal_keys(config: ApplicationConfig, connections: ConnectionSource, *, writes: bool = True) -> SealKeys | None:

@@ -24,7 +24,8 @@ from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError,
 from streams_recovery.core.repository.layout import StorageLocation
 
 # The library has no fields for these; its messages are the only place where they are.
-_STATUS = re.compile(r"status code: (\d{3})")
+# The second form is that of an answer inside the answer to a bulk request, by which the library deletes on Azure.
+_STATUS = re.compile(r"(?:status code: |\(code: )(\d{3})")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _RETRIES = re.compile(r"after (\d+) retries")
 # The cause is only in the library's account of its own inside, behind the first line.
@@ -35,14 +36,17 @@ _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # Of the errors that a server blames on the client only these pass: too slow, in conflict with another, too early, too many.
 _PASSING_4XX = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+# Azure says with a conflict, too, what stays as it is: there is such an object, or a policy keeps it for a time.
+_DECIDED = frozenset({"BlobAlreadyExists", "BlobImmutableDueToPolicy"})
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
 # Codes for a session token whose time is over, Amazon's and others'.
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _FORBIDDEN = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
 # What a server writes that does not know a header of every creation: a status of its own, or a bad request and its name.
 _UNKNOWN_HEADER = re.compile(r"NotImplemented|not implemented|checksum|if-none-match|conditional", re.IGNORECASE)
 NEEDED = (
-    "put the repository on a server that creates an object only where there is none (If-None-Match: *) and takes a SHA-256 checksum with it, as Amazon S3 "
-    "and MinIO do; see docs/storage.md"
+    "put the repository on a store that creates an object only where there is none (If-None-Match: *) and, on S3, takes a SHA-256 checksum with it, as "
+    "Amazon S3, MinIO, Google Cloud Storage and Azure do; see docs/storage.md"
 )
 # Of these ``explained`` knows that they need what not every server does.
 CREATIONS = ("creating", "uploading")
@@ -75,9 +79,12 @@ def create_once(put: Callable[[str], object], is_mine: Callable[[str], bool | No
             put(token)
         except exceptions.AlreadyExistsError as error:
             # A conflict says that another writer is at work there at this moment, not that anything exists.
-            if status_of(error) != HTTPStatus.CONFLICT:
+            if status_of(error) != HTTPStatus.CONFLICT or _is_decided(error):
                 return unanswered and is_mine(token) is True
             last: Exception = error
+        except _FORBIDDEN as error:
+            # A user who may create and nothing else is refused so where there is one.
+            return _looked(is_mine, token, error) and unanswered
         except (exceptions.BaseError, OSError) as error:
             if not passes(error):
                 raise
@@ -86,11 +93,15 @@ def create_once(put: Callable[[str], object], is_mine: Callable[[str], bool | No
             return True
         if failed < retries.attempts:
             time.sleep(retries.pause(failed))
+    return _looked(is_mine, token, last)
+
+
+def _looked(is_mine: Callable[[str], bool | None], token: str, error: Exception) -> bool:
+    """``is_mine``. Raises ``error`` where no object can be seen."""
     with contextlib.suppress(exceptions.BaseError, OSError):
-        found = is_mine(token)
-        if found is not None:
+        if (found := is_mine(token)) is not None:
             return found
-    raise last
+    raise error
 
 
 def status_of(error: BaseException) -> int | None:
@@ -106,7 +117,15 @@ def passes(error: BaseException) -> bool:
     if _os_error(error) in _NOT_ALLOWED or "configured region" in str(error) or _TLS.search(str(error)):
         return False
     status = status_of(error)
+    if status == HTTPStatus.CONFLICT and _is_decided(error):
+        return False
     return status is None or status in _PASSING_4XX or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED)
+
+
+def _is_decided(error: BaseException) -> bool:
+    found = _CODE.search(str(error))
+    # The answer to a deletion has no code: a lock, a policy or a lease keeps the object.
+    return (found is not None and found[1] in _DECIDED) or "Bulk delete request failed" in _first_line(error)
 
 
 def about_names(error: BaseException) -> bool:
@@ -117,7 +136,7 @@ def about_names(error: BaseException) -> bool:
 def explained(error: Exception, *, doing: str, key: str, location: StorageLocation, attempts: int | None = None) -> RecoveryError:
     """The error to raise for one of the library's. ``attempts`` is how often the request was sent; None leaves it to what the library says."""
     message = _message(error)
-    if "NoSuchBucket" in message:
+    if any(code in message for code in _NO_BUCKET):
         return ConfigInvalid(f"there is no bucket for {location}", next_step="create it, or correct the storage section", key=key)
     if isinstance(error, FileNotFoundError):
         return missing(key, location)
@@ -167,8 +186,8 @@ def untrusted(location: StorageLocation, doing: str, cause: str, **facts: str) -
 def overwritten(key: str, location: StorageLocation) -> StoreUnsuitable:
     """The error for a store that creates what there is."""
     return StoreUnsuitable(
-        f"{location} cannot hold a repository: {key} was created twice with If-None-Match, and the second one was not refused. Two runs would hold one lock, "
-        "and overwrite what the other one has saved",
+        f"{location} cannot hold a repository: {key} was created twice, each time only where there is none, and the second one was not refused. "
+        "Two runs would hold one lock, and overwrite what the other one has saved",
         next_step=NEEDED,
         key=key,
     )

@@ -19,30 +19,25 @@ import secrets
 import ssl
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from mmap import mmap
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from obstore import exceptions
-from obstore.store import LocalStore, MemoryStore, S3Store
+from obstore.store import LocalStore, MemoryStore
 
-from streams_recovery.core.connection import StoredConnection, ignored_text
 from streams_recovery.core.durable import sync_directory
-from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable, remember_secrets
+from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.names import NAME
 from streams_recovery.core.repository.layout import PROBE, StorageLocation
+from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.credentials import StorageCredentials
 
 _PEM_BEGIN, _PEM_END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
 LOGGER = logger("streams_recovery.storage.open_store")
-_KEY: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-# To leave one of these out would be to ask the store as another user.
-_OTHER_IDENTITY: Final = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id", "profile_name", "session_kwargs")
-
 _PIECE = 8 << 20
 # Name of a file that is being written, or whose writer was killed: the library that reads passes over ``#`` and digits at the end of a name.
 _STAGED = re.compile(rf"{NAME}\.(?:json|md|parquet|zst|txt)#[0-9]{{1,9}}")
@@ -54,49 +49,6 @@ _UPPER = 2
 _synced: set[Path] = set()
 
 _RETRY_SECONDS = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class StorageCredentials:
-    """An access key of an S3 compatible store. Never stored, shown or logged; ``session_token`` is None for long-lived keys."""
-
-    access_key_id: str
-    secret_access_key: str
-    session_token: str | None = None
-
-    def __post_init__(self) -> None:
-        # A store may answer with what it was sent.
-        remember_secrets(secret for secret in (self.secret_access_key, self.session_token) if secret is not None)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # The default makes one without __init__: then a worker would not know what it must not show.
-        return partial(
-            type(self), access_key_id=self.access_key_id, secret_access_key=self.secret_access_key, session_token=self.session_token
-        ), ()
-
-    def __repr__(self) -> str:
-        return "StorageCredentials(***)"
-
-    @classmethod
-    def from_stored(cls, stored: StoredConnection, *, where: str) -> StorageCredentials | None:
-        """The key of a connection of type ``aws``: login and password, or the extra. None leaves it to the machine's own role. Anything else in the extra
-        is left out, with a warning that names it. Raises ``ConfigInvalid`` for a role or a profile, which this software does not assume.
-        """
-        extra = {key: value for key, value in stored.extra.items() if value not in (None, "", {})}
-        if identity := sorted(key for key in extra if key in _OTHER_IDENTITY):
-            raise ConfigInvalid(
-                f"{where}: {', '.join(identity)} asks for another identity, which is not supported here",
-                next_step="use a connection with an access key, or one without any for the role of the machine",
-                keys=identity,
-                where=where,
-            )
-        if ignored := extra.keys() - set(_KEY):
-            LOGGER.warning("%s", ignored_text(where, ignored))
-        name, secret, token = (extra.get(key) for key in _KEY)
-        access_key, secret_key = stored.login or name, stored.password or secret
-        if not access_key or not secret_key:
-            return None
-        return cls(access_key_id=str(access_key), secret_access_key=str(secret_key), session_token=str(token) if token else None)
 
 
 def key_in_file(path: Path) -> tuple[str | None, str]:
@@ -128,14 +80,11 @@ def open_directory(location: StorageLocation) -> Any:
 
 def open_bucket(location: StorageLocation, credentials: StorageCredentials | None, *, retries: int, timeout_seconds: float) -> Any:
     """A bucket. ``retries`` is how often the library sends a failed request again by itself, ``timeout_seconds`` bounds each one."""
-    client: Any = {"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds), **authorities(location)}
-    return S3Store(
-        location.bucket,
-        prefix=location.prefix or None,
-        client_options=client,
-        retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
-        **_options(location, credentials),
-    )
+    http: dict[str, Any] = {
+        "client_options": {"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds), **authorities(location)},
+        "retry_config": {"max_retries": retries, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
+    }
+    return BUCKETS[location.backend].open(location, credentials, http)
 
 
 def authorities(location: StorageLocation) -> dict[str, bytes]:
@@ -177,27 +126,6 @@ def _no_authorities(location: StorageLocation, why: str) -> ConfigInvalid:
         next_step="put the certificate of the authority there, as PEM, on every machine that opens the repository, workers of Spark among them",
         path=location.ca_file,
     )
-
-
-def _options(location: StorageLocation, credentials: StorageCredentials | None) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "region": location.region or "us-east-1",
-        "virtual_hosted_style_request": not location.path_style,
-        # The server compares what arrived with what was sent; a bucket with object lock accepts nothing without it.
-        "checksum_algorithm": "SHA256",
-        # One answer for each object: a refusal inside the answer to a bulk request would be lost.
-        "disable_bulk_delete": True,
-    }
-    if location.endpoint:
-        options["endpoint"] = location.endpoint
-    if location.sse:
-        options["server_side_encryption"] = location.sse
-    if location.kms_key_id:
-        options["sse_kms_key_id"] = location.kms_key_id
-    if credentials:
-        options |= {"access_key_id": credentials.access_key_id, "secret_access_key": credentials.secret_access_key}
-        options |= {"session_token": credentials.session_token} if credentials.session_token else {}
-    return options
 
 
 def make_root(path: Path) -> None:

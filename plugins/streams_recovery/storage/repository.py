@@ -30,18 +30,11 @@ from streams_recovery.core.repository.seal import (
     carries_seal,
     split_seal,
 )
+from streams_recovery.storage.backends import BUCKETS
 from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing, overwritten
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.objects import ObjectFile, mapped
-from streams_recovery.storage.open_store import (
-    StorageCredentials,
-    create_file,
-    creates_once,
-    files_in,
-    open_bucket,
-    open_directory,
-    removal,
-    staged_in,
-)
+from streams_recovery.storage.open_store import create_file, creates_once, files_in, open_bucket, open_directory, removal, staged_in
 
 if TYPE_CHECKING:
     from streams_recovery.storage.seals import Seals
@@ -233,7 +226,7 @@ class Repository:
         if self.location.backend == "filesystem":
             root = self._root
             once = self._do("creating", probe, lambda: creates_once(root, application_id))
-        elif self.location.backend == "s3":
+        elif self.location.backend in BUCKETS:
             # The first one may be there from an earlier time. No two have the same content, so none is taken for another.
             once = not all(self._create_in_bucket("creating", probe, uuid.uuid4().hex.encode()) for _ in range(2))
         else:
@@ -259,7 +252,7 @@ class Repository:
         if self.location.backend == "filesystem":
             root = self._root
             done = self._do(doing, key, lambda: create_file(root, key, data))
-        elif self.location.backend != "s3":
+        elif self.location.backend not in BUCKETS:
             done = self._do(
                 doing, key, lambda: create_once(lambda _: self._put(self._store, key, data), lambda _: None, Retries(attempts=1))
             )
@@ -400,7 +393,7 @@ class Repository:
     @property
     def _store(self) -> Any:
         if self._opened is None:
-            if self.location.backend == "s3":
+            if self.location.backend in BUCKETS:
                 self._opened = self._open_bucket(retries=self._retries.attempts - 1, timeout_seconds=_TIMEOUT_SECONDS)
             else:
                 self._opened = open_directory(self.location)

@@ -30,7 +30,8 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.retention import ObjectLock, ObjectVersion, StoredFile, same_by_tag
 from streams_recovery.storage.conditional_put import untrusted
-from streams_recovery.storage.open_store import StorageCredentials, authorities, raise_unless_gone
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import authorities, raise_unless_gone
 
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _NO_LOCK = frozenset({"ObjectLockConfigurationNotFoundError", "NotImplemented", "MethodNotAllowed", "501", "405"})
@@ -177,8 +178,14 @@ class BucketVersions(_Bucket):
 
 def listed_without_them(location: StorageLocation, credentials: StorageCredentials | None, prefix: str) -> list[StoredFile]:
     """Objects below ``prefix`` whose keys could be of this software. How many others there are is logged, with the first. Links to directories are
-    not followed. Raises ``RepositoryUnavailable``, and ``OSError`` for a directory that cannot be read.
+    not followed. Raises ``RepositoryUnavailable``, and ``OSError`` for a directory that cannot be read. Raises
+    ``ConfigInvalid`` for the buckets of other clouds, which Amazon's client does not ask.
     """
+    if location.backend not in ("s3", "filesystem"):
+        raise ConfigInvalid(
+            f"{location} has an object below {prefix or '/'} whose name this software has no key for: it cannot list what is there",
+            next_step="remove the object, with a line break or another control character in its name, or use a bucket of its own",
+        )
     found = _in_bucket(location, credentials, prefix) if location.backend == "s3" else _in_directory(Path(location.path or "."), prefix)
     ours: list[StoredFile] = []
     strange: list[str] = []
@@ -225,6 +232,7 @@ def _in_bucket(location: StorageLocation, credentials: StorageCredentials | None
 
 def _amazon_client(where: StorageLocation, keys: StorageCredentials | None) -> Any:
     """Amazon's own client for the bucket's server. Asks nothing yet."""
+    known = keys.options if keys else {}
     authorities(where)  # the library says neither which file nor which certificate is broken
     return boto3.client(
         "s3",
@@ -232,9 +240,9 @@ def _amazon_client(where: StorageLocation, keys: StorageCredentials | None) -> A
         endpoint_url=where.endpoint and where.endpoint.replace(f"//{where.bucket}.", "//", 1),
         region_name=where.region or "us-east-1",
         verify=where.ca_file,
-        aws_access_key_id=keys.access_key_id if keys else None,
-        aws_secret_access_key=keys.secret_access_key if keys else None,
-        aws_session_token=keys.session_token if keys else None,
+        aws_access_key_id=known.get("access_key_id"),
+        aws_secret_access_key=known.get("secret_access_key"),
+        aws_session_token=known.get("session_token"),
         config=Config(
             s3={"addressing_style": "path" if where.path_style else "virtual"},
             connect_timeout=10,

@@ -18,12 +18,12 @@ from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.layout import Backend, StorageLocation
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import StorageCredentials
 from tests.support.applications.topic_records import produce
 
 STOPPED = [{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}]
@@ -100,7 +100,9 @@ def small_application(  # noqa: PLR0913  # each is what some test changes
             name: getattr(location, name) for name in ("backend", "bucket", "prefix", "endpoint", "path_style", "allow_http")
         }
         config["storage"] |= {"connection": "s3"}
-        kafka["AIRFLOW_CONN_S3"] = json.dumps({"conn_type": "aws", "login": keys.access_key_id, "password": keys.secret_access_key})
+        kafka["AIRFLOW_CONN_S3"] = json.dumps(
+            {"conn_type": "aws", "login": keys.options["access_key_id"], "password": keys.options["secret_access_key"]}
+        )
     (directory / "small.yaml").write_text(json.dumps(config))
     with open_context(
         load_named("small", directory, {}), EnvironmentConnections(kafka), applications=lambda: load_all(directory, {}).applications
@@ -119,7 +121,7 @@ class _Same:
     def kafka(self, connection_id: str) -> KafkaConnection:  # noqa: ARG002
         return self.connection
 
-    def storage(self, connection_id: str | None) -> None:  # noqa: ARG002
+    def storage(self, connection_id: str | None, backend: Backend) -> None:  # noqa: ARG002
         return None
 
     def spark_master(self, connection_id: str) -> str:  # noqa: ARG002

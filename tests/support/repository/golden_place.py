@@ -14,7 +14,7 @@ from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.operations.context import RecoveryContext, open_context, wall_clock
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
 from tests.support.project import GOLDEN, PROJECT
 
@@ -43,19 +43,30 @@ def upload_golden(location: StorageLocation, credentials: StorageCredentials, *,
 
 def environment(credentials: StorageCredentials) -> dict[str, str]:
     """The connections of the configuration. No broker and no Spark cluster is ever asked."""
-    aws = {"conn_type": "aws", "login": credentials.access_key_id, "password": credentials.secret_access_key}
     return {
-        "AIRFLOW_CONN_S3": json.dumps(aws),
+        "AIRFLOW_CONN_STORE": json.dumps(connection_of(credentials)),
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}),
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
     }
 
 
-def write_config(directory: Path, location: StorageLocation, *, connection: str | None = "s3") -> None:
+def connection_of(credentials: StorageCredentials) -> dict[str, object]:
+    """The fields of a connection of Airflow that has these credentials."""
+    found = credentials.options
+    if "service_account_key" in found:
+        return {"conn_type": "google_cloud_platform", "extra": {"keyfile_dict": found["service_account_key"]}}
+    if "sas_key" in found:
+        return {"conn_type": "wasb", "extra": {"sas_token": found["sas_key"]}}
+    if "account_key" in found:
+        return {"conn_type": "wasb", "password": found["account_key"]}
+    return {"conn_type": "aws", "login": found["access_key_id"], "password": found["secret_access_key"]}
+
+
+def write_config(directory: Path, location: StorageLocation, *, connection: str | None = "store") -> None:
     """The configuration file of the golden application."""
     storage: dict[str, object] = {"backend": location.backend, "path": location.path}
-    if location.backend == "s3":
-        address = {"bucket": location.bucket, "prefix": location.prefix, "endpoint": location.endpoint}
+    if location.bucket is not None:
+        address = {"account": location.account, "bucket": location.bucket, "prefix": location.prefix, "endpoint": location.endpoint}
         storage |= {**address, "path_style": True, "allow_http": True, "connection": connection}
     (directory / "golden.yaml").write_text(CONFIG.format(storage=json.dumps(storage)))
 

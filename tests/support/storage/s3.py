@@ -19,12 +19,12 @@ import pytest
 
 from embedded.ports import free_ports
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import StorageCredentials, access_key
 from tests.support.kafka.secured_broker import Authority
 from tests.support.programs.go import go_program
 
 SERVER = ("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
-CREDENTIALS = StorageCredentials(access_key_id="test-access", secret_access_key="test-secret-canary")
+CREDENTIALS = access_key("test-access", "test-secret-canary")
 # Everything a writer needs, and everything but the right to delete.
 WRITER_MAY = ["s3:GetObject", "s3:PutObject", "s3:ListBucket"]
 
@@ -46,8 +46,8 @@ class S3Server:
             endpoint_url=self.endpoint,
             region_name="us-east-1",
             verify=self.ca_file,
-            aws_access_key_id=credentials.access_key_id,
-            aws_secret_access_key=credentials.secret_access_key,
+            aws_access_key_id=credentials.options["access_key_id"],
+            aws_secret_access_key=credentials.options["secret_access_key"],
         )
 
     def bucket(self, kind: Kind = "plain") -> StorageLocation:
@@ -73,7 +73,14 @@ class S3Server:
     def writer(self, location: StorageLocation) -> StorageCredentials:
         """A new user who may read, write and list in this bucket, and nothing else."""
         name = f"writer-{uuid.uuid4().hex[:8]}"
-        admin = ["--access", CREDENTIALS.access_key_id, "--secret", CREDENTIALS.secret_access_key, "--endpoint-url", self.endpoint]
+        admin = [
+            "--access",
+            CREDENTIALS.options["access_key_id"],
+            "--secret",
+            CREDENTIALS.options["secret_access_key"],
+            "--endpoint-url",
+            self.endpoint,
+        ]
         user = ["--access", name, "--secret", f"{name}-secret", "--role", "user"]
         subprocess.run([str(self.program), "admin", *admin, "create-user", *user], check=True, capture_output=True, timeout=60)
         resources = [f"arn:aws:s3:::{location.bucket}", f"arn:aws:s3:::{location.bucket}/*"]
@@ -82,7 +89,7 @@ class S3Server:
             about = resources[:1] if action == "s3:ListBucket" else resources[1:]
             policy["Statement"].append({"Effect": "Allow", "Principal": {"AWS": [name]}, "Action": [action], "Resource": about})
         self.client().put_bucket_policy(Bucket=location.bucket, Policy=json.dumps(policy))
-        return StorageCredentials(access_key_id=name, secret_access_key=f"{name}-secret")
+        return access_key(name, f"{name}-secret")
 
     def versions(self, location: StorageLocation) -> dict[str, list[str]]:
         """Ids of the versions of every object that the bucket keeps, hidden ones too."""
@@ -105,7 +112,7 @@ def s3_server(directory: Path, authority: Authority | None = None) -> Iterator[S
     (port,) = free_ports(1)
     for name in ("data", "versions", "users"):
         (directory / name).mkdir()
-    keys = {"ROOT_ACCESS_KEY": CREDENTIALS.access_key_id, "ROOT_SECRET_KEY": CREDENTIALS.secret_access_key}
+    keys = {"ROOT_ACCESS_KEY": CREDENTIALS.options["access_key_id"], "ROOT_SECRET_KEY": CREDENTIALS.options["secret_access_key"]}
     storage = ["posix", "--versioning-dir", str(directory / "versions"), str(directory / "data")]
     encrypted = []
     if authority is not None:
@@ -119,7 +126,7 @@ def s3_server(directory: Path, authority: Authority | None = None) -> Iterator[S
             stderr=log,
         )
     try:
-        _wait_until_listening(process, port, directory / "log")
+        wait_until_listening(process, port, directory / "log")
         if authority is None:
             yield S3Server(program=program, endpoint=f"http://127.0.0.1:{port}")
         else:
@@ -129,11 +136,12 @@ def s3_server(directory: Path, authority: Authority | None = None) -> Iterator[S
         process.wait(timeout=60)
 
 
-def _wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Wait until a server takes connections on a loopback port."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    pytest.fail(f"the S3 server did not start:\n{log.read_text()}")
+    pytest.fail(f"the server of the store did not start:\n{log.read_text()}")

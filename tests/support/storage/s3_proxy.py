@@ -107,7 +107,10 @@ class _Server(ThreadingHTTPServer):
 
     def forget(self, path: str) -> None:
         """Remove an object. The condition itself is signed, and cannot be taken out of a request."""
-        keys = {"aws_access_key_id": CREDENTIALS.access_key_id, "aws_secret_access_key": CREDENTIALS.secret_access_key}
+        keys = {
+            "aws_access_key_id": CREDENTIALS.options["access_key_id"],
+            "aws_secret_access_key": CREDENTIALS.options["secret_access_key"],
+        }
         bucket, _, key = path.lstrip("/").partition("/")
         boto3.client("s3", endpoint_url=f"http://{self.upstream}", region_name="us-east-1", **keys).delete_object(Bucket=bucket, Key=key)
 

@@ -30,9 +30,9 @@ URIS = EnvironmentConnections(
 
 def test_every_kind_of_connection_can_be_a_uri(caplog: pytest.LogCaptureFixture) -> None:
     assert URIS.kafka("kafka_default").bootstrap_servers == "broker:9093"
-    key = URIS.storage("aws_default")
+    key = URIS.storage("aws_default", "s3")
     assert key is not None
-    assert key.access_key_id == "AKIA"
+    assert key.options["access_key_id"] == "AKIA"
     assert URIS.spark_master("cluster") == "spark://spark-master:7077"
     assert caplog.records == []
 

@@ -72,7 +72,19 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
         ("[orders-in]", '["orders-.*"]', "a pattern belongs into topics.input_patterns"),
         ("  inputs: [orders-in]", "  - orders-in", "topics: should have keys below it"),
         ("backend: filesystem", "backend: s3", "bucket is needed"),
-        ("backend: filesystem", "backend: s3\n  bucket: s3://mine/some/where", "write bucket: mine and prefix: some/where"),
+        ("backend: filesystem", "backend: s3\n  bucket: mine/some/where", "write bucket: mine and prefix: some/where"),
+        ("backend: filesystem", "backend: s3\n  bucket: gs://mine/some/where", "address of backend gcs, and backend is s3"),
+        ("backend: filesystem", "backend: s3\n  bucket: s3://mine/some\n  prefix: other", "address of prefix some, and prefix is other"),
+        ("backend: filesystem", "backend: s3\n  bucket: ftp://mine/some", "they begin with s3://, gs://, az://"),
+        ("backend: filesystem", "backend: s3\n  bucket: s3://user@mine/some", "no user"),
+        (
+            "backend: filesystem",
+            "backend: azure\n  bucket: https://one.blob.core.windows.net/c?sv=1&sig=secret",
+            "keys belong into a connection",
+        ),
+        ("backend: filesystem", "backend: azure\n  bucket: mine", "account is needed"),
+        ("backend: filesystem", "backend: gcs\n  bucket: mine\n  sse: AES256", "sse is a header of S3"),
+        ("backend: filesystem", "backend: gcs\n  bucket: mine\n  endpoint: http://127.0.0.1:1", "not encrypted"),
         ("backend: filesystem", "backend: s3\n  bucket: mine/", "write bucket: mine"),
         ("kind: process", "kind: command", "the section command is needed"),
         (
@@ -219,6 +231,22 @@ def test_unencrypted_object_stores_need_a_word(tmp_path: Path) -> None:
     assert (location.sse, location.kms_key_id) == ("aws:kms", "a-key")
     assert "kms_key_id is used by sse: aws:kms only" in refused(tmp_path, encrypted.replace("aws:kms", "AES256"))
     assert "sse" in refused(tmp_path, encrypted.replace("aws:kms", "rot13"))
+
+
+@pytest.mark.parametrize(
+    ("written_as", "is_place"),
+    [
+        ("s3\n  bucket: s3://mine/some/where/", "s3://mine/some/where"),
+        ("s3\n  bucket: s3://mine", "s3://mine"),
+        ("gcs\n  bucket: gs://mine/some/where", "gs://mine/some/where"),
+        ("azure\n  account: acme\n  bucket: az://states/some", "az://acme/states/some"),
+        ("azure\n  bucket: https://acme.blob.core.windows.net/states/some/where", "az://acme/states/some/where"),
+        ("azure\n  bucket: https://acme.blob.core.windows.net/states\n  account: acme\n  prefix: some", "az://acme/states/some"),
+    ],
+)
+def test_an_address_of_a_bucket_is_taken_apart(tmp_path: Path, written_as: str, is_place: str) -> None:
+    text = MINIMAL.replace("backend: filesystem", f"backend: {written_as}")
+    assert str(load(written(tmp_path, text), {}).storage.location) == is_place
 
 
 def test_each_instance_gets_its_own_place(tmp_path: Path) -> None:

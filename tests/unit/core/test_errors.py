@@ -26,7 +26,7 @@ from streams_recovery.core.jobs.spec import JobFailure
 from streams_recovery.core.preflight.findings import refused
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.credentials import access_key
 from tests.support.project import PROJECT
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RecoveryError)]
@@ -97,7 +97,7 @@ def test_secrets_do_not_pile_up() -> None:
 
 def test_a_worker_that_is_sent_a_connection_shows_no_secret_of_it_either() -> None:
     connection = KafkaConnection(bootstrap_servers="b:9092", properties={"sasl.password": "a broker's secret"})
-    credentials = StorageCredentials(access_key_id="key", secret_access_key="a store's secret", session_token="a token's text")
+    credentials = access_key("key", "a store's secret", session_token="a token's text")
     show = (
         "import pickle, sys; from streams_recovery.core.errors import masked; sent = pickle.loads(sys.stdin.buffer.read()); "
         "print(masked(\"a broker's secret, a store's secret, a token's text\"), repr(sent))"

@@ -26,8 +26,8 @@ from streams_recovery.engine.spark_home import find_spark_home
 from streams_recovery.engine.spark_submit import JobFiles, driver_environment, read_outcome, secrets_file, spark_call, submit_argv
 from streams_recovery.engine.submitter import run_submit, tail
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.credentials import access_key
 from streams_recovery.storage.objects import read_receipt, write_local
-from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.project import PROJECT
 
@@ -164,7 +164,7 @@ def test_what_only_the_submitter_needs_stays_with_it() -> None:
 
 
 CONNECTION = KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": "hunter2"})
-CREDENTIALS = StorageCredentials(access_key_id="id", secret_access_key="hunter3")
+CREDENTIALS = access_key("id", "hunter3")
 REPOSITORY = codec.dumps(StorageLocation(backend="s3", bucket="b")).decode()
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from obstore import exceptions
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.conditional_put import Retries, explained, passes, status_of
-from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.conditional_put import Retries, create_once, explained, passes, status_of
+from streams_recovery.storage.credentials import access_key
 
 BUCKET = StorageLocation(backend="s3", bucket="b", prefix="p")
 DISK = "Generic LocalFileSystem error: Unable to open file /r/key#1: "
@@ -31,7 +33,7 @@ def test_a_session_token_that_expired_is_said_to_be_one_and_the_next_attempt_may
 
 
 def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
-    StorageCredentials(access_key_id="key", secret_access_key="0123456789secret", session_token="tok+en/of/a/session==")
+    access_key("key", "0123456789secret", session_token="tok+en/of/a/session==")
     for said in ("tok+en/of/a/session==", "0123456789secret", "tok%2Ben%2Fof%2Fa%2Fsession%3D%3D"):
         error = http("403 Forbidden", f"<Error><Code>InvalidToken</Code><Message>{'x' * 290}{said}</Message></Error>")
         shown = str(explained(error, doing="reading", key="key", location=BUCKET))
@@ -46,6 +48,10 @@ def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
         (http("500 Internal Server Error"), RepositoryUnavailable),
         (http("429 Too Many Requests"), RepositoryUnavailable),
         (http("409 Conflict"), RepositoryUnavailable),
+        (http("409 Conflict", "<Error><Code>ConditionalRequestConflict</Code></Error>"), RepositoryUnavailable),
+        (http("409 Conflict", "<Error><Code>ContainerBeingDeleted</Code></Error>"), RepositoryUnavailable),
+        (http("409 Conflict", "<Error><Code>BlobImmutableDueToPolicy</Code></Error>"), ConfigInvalid),
+        (http("404 Not Found", "<Error><Code>ContainerNotFound</Code></Error>"), ConfigInvalid),
         (http("400 Bad Request"), ConfigInvalid),
         (http("403 Forbidden"), ConfigInvalid),
         (http("404 Not Found", "<Error><Code>NoSuchBucket</Code></Error>"), ConfigInvalid),
@@ -76,6 +82,49 @@ def test_what_passes_is_told_from_what_does_not(error: Exception, kind: type[Rec
     assert type(found) is kind
     assert found.facts["key"] == "key"
     assert passes(error) is (kind is RepositoryUnavailable)
+
+
+@pytest.mark.parametrize(("code", "asked"), [("BlobAlreadyExists", 1), ("ConditionalRequestConflict", 3)])
+def test_a_refusal_with_a_conflict_is_an_answer_on_azure_and_none_on_s3(code: str, asked: int) -> None:
+    tokens: list[str] = []
+
+    def put(token: str) -> None:
+        tokens.append(token)
+        raise exceptions.AlreadyExistsError(f"returned non-2xx status code: 409 Conflict: <Error><Code>{code}</Code></Error>")
+
+    with contextlib.suppress(exceptions.AlreadyExistsError):
+        assert create_once(put, lambda _: None, Retries(attempts=3, first_seconds=0.001)) is False
+    assert len(tokens) == asked
+
+
+@pytest.mark.parametrize(("there", "ends"), [(False, False), (True, False), (None, None)])
+def test_a_user_who_may_only_create_is_told_of_what_is_there_by_a_refusal(there: bool | None, ends: bool | None) -> None:
+    def put(_: str) -> None:
+        raise exceptions.PermissionDeniedError("403")
+
+    if ends is None:
+        with pytest.raises(exceptions.PermissionDeniedError):
+            create_once(put, lambda _: there, Retries(attempts=3))
+    else:
+        assert create_once(put, lambda _: there, Retries(attempts=3)) is ends
+
+
+def test_after_a_lost_reply_the_refusal_of_such_a_user_is_about_an_own_object() -> None:
+    answers = iter([exceptions.GenericError("status code: 503"), exceptions.PermissionDeniedError("403")])
+
+    def put(_: str) -> None:
+        raise next(answers)
+
+    assert create_once(put, lambda _: True, Retries(attempts=3, first_seconds=0.001)) is True
+
+
+@pytest.mark.parametrize("code", ["403", "409"])
+def test_a_deletion_that_azure_does_not_let_us_do_is_not_asked_for_again(code: str) -> None:
+    error = exceptions.GenericError(
+        f"Generic MicrosoftAzure error: Bulk delete request failed for key k: This is not permitted. (code: {code})"
+    )
+    assert not passes(error)
+    assert type(explained(error, doing="deleting", key="k", location=BUCKET)) is ConfigInvalid
 
 
 def test_the_server_s_own_words_are_told_and_the_xml_is_not() -> None:

@@ -15,7 +15,9 @@ import pytest
 from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.open_store import StorageCredentials, authorities
+from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import authorities
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.kafka.secured_broker import Authority
 
@@ -23,7 +25,7 @@ WHERE = "connection aws_default"
 
 
 def read(text: str) -> StorageCredentials | None:
-    return StorageCredentials.from_stored(StoredConnection.parse(text), where=WHERE)
+    return BUCKETS["s3"].credentials(StoredConnection.parse(text), where=WHERE)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,11 @@ def read(text: str) -> StorageCredentials | None:
 def test_a_key_is_login_and_password_or_in_the_extra(text: str, caplog: pytest.LogCaptureFixture) -> None:
     found = read(text)
     assert found is not None
-    assert (found.access_key_id, found.secret_access_key, found.session_token) == ("AKIA", "se/cret", "token")
+    assert (found.options["access_key_id"], found.options["secret_access_key"], found.options["session_token"]) == (
+        "AKIA",
+        "se/cret",
+        "token",
+    )
     assert caplog.records == []
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import NAME, checked_name
@@ -277,14 +279,16 @@ class ArchiverLayout(Layout):
         return f"{self.application_id}/archive-locks/"
 
 
-Backend = Literal["filesystem", "s3", "memory"]
+Backend = Literal["filesystem", "s3", "gcs", "azure", "memory"]
 Encryption = Literal["AES256", "aws:kms"]
+# How people write the address of a bucket.
+SCHEMES: Final[Mapping[Backend, str]] = {"s3": "s3", "gcs": "gs", "azure": "az"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageLocation:
-    """A directory (``path``) or a bucket (``bucket``, ``prefix``, ``region``, ``endpoint``): enough to open a repository together with credentials, and nothing
-    secret. Travels as JSON in a Spark job's arguments.
+    """A directory (``path``) or a bucket (``bucket``, ``prefix``, ``region``, ``endpoint``; on Azure the container of an ``account``): enough to open a
+    repository together with credentials, and nothing secret. Travels as JSON in a Spark job's arguments.
 
     ``memory`` lives and dies with one Repository object and is for tests. ``endpoint`` None means the cloud's own. ``ca_file`` has the certificates, as PEM,
     of the authorities that signed the server's; with None the system's own are used. ``sse`` is how the server is
@@ -293,6 +297,7 @@ class StorageLocation:
 
     backend: Backend
     path: str | None = None
+    account: str | None = None
     bucket: str | None = None
     prefix: str = ""
     region: str | None = None
@@ -304,7 +309,28 @@ class StorageLocation:
     kms_key_id: str | None = None
 
     def __str__(self) -> str:
-        if self.backend == "s3":
-            at = f" at {self.endpoint}" if self.endpoint else ""
-            return f"s3://{self.bucket}/{self.prefix}".rstrip("/") + at
-        return self.path or self.backend
+        if self.bucket is None:
+            return self.path or self.backend
+        at = f" at {self.endpoint}" if self.endpoint else ""
+        names = (self.account, self.bucket, self.prefix) if self.backend == "azure" else (self.bucket, self.prefix)
+        return f"{SCHEMES[self.backend]}://" + "/".join(name for name in names if name) + at
+
+
+def place_in(address: str) -> dict[str, str]:
+    """The keys ``backend``, ``account``, ``bucket`` and ``prefix`` that an address has: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``
+    or ``https://account.blob.core.windows.net/container/prefix``. A key that it does not have is left out. Raises ``ValueError`` for another address.
+    """
+    parts = urlsplit(address)
+    host, _, zone = parts.netloc.partition(".blob.")
+    names = [name for name in parts.path.split("/") if name]
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("an address of a bucket has no user, query or fragment: keys belong into a connection")
+    if parts.scheme == "https" and zone:
+        found = {"backend": "azure", "account": host, "bucket": next(iter(names), ""), "prefix": "/".join(names[1:])}
+    elif backend := next((kind for kind, scheme in SCHEMES.items() if scheme == parts.scheme), None):
+        found = {"backend": backend, "bucket": parts.netloc, "prefix": "/".join(names)}
+    else:
+        raise ValueError(
+            f"{parts.scheme}:// is no address of a bucket: they begin with {', '.join(f'{one}://' for one in SCHEMES.values())}"
+        )
+    return {name: value for name, value in found.items() if value}

@@ -56,6 +56,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.unproven import Unproven, find_unproven, ids_of
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
 from streams_recovery.operations.unfinished import PLAN, NeededByOthers, keeps_work, needed_savepoints, restores_of
+from streams_recovery.storage.backends import BUCKETS
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one, read_value
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.range_tables import RangeTables
@@ -470,7 +471,10 @@ def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], Non
 def _versions(recovery: RecoveryContext) -> BucketVersions:
     location = recovery.repository.location
     if location.backend != "s3":
-        raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
+        kind = BUCKETS.get(location.backend)
+        if kind is None:
+            raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
+        raise Refused(f"this software does not bring back what was deleted in {location}", next_step=kind.undeleted_by)
     # Slow to import, and nothing but this and expiry needs it.
     from streams_recovery.storage.s3 import BucketVersions  # noqa: PLC0415
 
