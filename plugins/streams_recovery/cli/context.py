@@ -32,7 +32,7 @@ from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status.current import kept_current
-from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.backends import credentials_in
 from streams_recovery.storage.credentials import StorageCredentials
 
 LOGGER = logger("streams_recovery.cli.context")
@@ -111,7 +111,7 @@ class EnvironmentConnections:
         """See ConnectionSource. Fields as in Airflow's connections of the backend's type."""
         if connection_id is None:
             return None
-        return BUCKETS[backend].credentials(self._read(connection_id), where=f"connection {connection_id}")
+        return credentials_in(self._read(connection_id), backend, where=f"connection {connection_id}")
 
     def secret(self, connection_id: str) -> str | None:
         return self._read(connection_id).password

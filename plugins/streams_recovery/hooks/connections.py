@@ -13,7 +13,7 @@ from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.layout import Backend
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
-from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.backends import credentials_in
 from streams_recovery.storage.credentials import StorageCredentials
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class AirflowConnections:
         """A connection of the backend's type. One without a key leaves it to the machine's own identity."""
         if connection_id is None:
             return None
-        found = BUCKETS[backend].credentials(self._stored(connection_id), where=f"connection {connection_id}")
+        found = credentials_in(self._stored(connection_id), backend, where=f"connection {connection_id}")
         for secret in found.secrets if found else ():
             mask_secret(secret)
         return found

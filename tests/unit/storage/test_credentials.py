@@ -12,7 +12,7 @@ import pytest
 from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import ConfigInvalid, masked
 from streams_recovery.core.repository.layout import Backend
-from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.backends import credentials_in
 from streams_recovery.storage.credentials import StorageCredentials
 
 WHERE = "connection store"
@@ -23,7 +23,7 @@ KEY = {"type": "service_account", "client_email": "writer@project.example", "pri
 def read(
     backend: Backend, extra: dict[str, Any] | None = None, login: str | None = None, password: str | None = None
 ) -> dict[str, str] | None:
-    found = BUCKETS[backend].credentials(StoredConnection(login=login, password=password, extra=extra or {}), where=WHERE)
+    found = credentials_in(StoredConnection(login=login, password=password, extra=extra or {}), backend, where=WHERE)
     return None if found is None else dict(found.options)
 
 
@@ -92,6 +92,12 @@ def test_an_identity_of_azure_that_is_not_one_is_refused(extra: dict[str, str], 
         read("azure", extra, login, password)
     assert said in str(refused.value)
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("gcs", "aws"), ("azure", "google_cloud_platform"), ("s3", "wasb")])
+def test_a_connection_of_another_cloud_is_refused(backend: Backend, kind: str) -> None:
+    with pytest.raises(ConfigInvalid, match=f"connection store has type {kind}, and storage.backend is {backend}"):
+        credentials_in(StoredConnection(conn_type=kind, login="key", password="canary"), backend, where=WHERE)
 
 
 @pytest.mark.parametrize("backend", ["gcs", "azure"])

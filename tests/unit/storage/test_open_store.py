@@ -15,7 +15,7 @@ import pytest
 from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.backends import BUCKETS
+from streams_recovery.storage.backends import credentials_in
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.open_store import authorities
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -25,7 +25,7 @@ WHERE = "connection aws_default"
 
 
 def read(text: str) -> StorageCredentials | None:
-    return BUCKETS["s3"].credentials(StoredConnection.parse(text), where=WHERE)
+    return credentials_in(StoredConnection.parse(text), "s3", where=WHERE)
 
 
 @pytest.mark.parametrize(

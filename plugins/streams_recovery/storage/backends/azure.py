@@ -23,6 +23,7 @@ class AzureContainer:
     password are the id and the secret of an application in Entra ID. ``managed_identity_client_id`` names one identity of the machine.
     """
 
+    connection_type = "wasb"
     undeleted_by = (
         "with soft delete use `az storage blob undelete`, with versions `az storage blob copy start` of the first version of each blob; then run "
         "`streams-recovery verify --level full`"

@@ -13,6 +13,8 @@ from streams_recovery.storage.credentials import StorageCredentials
 class BucketKind(Protocol):
     """One kind of bucket. A new kind is a file with this, a line in the table of kinds, and a rig for the contract's tests."""
 
+    # The type of connections in Airflow that have its credentials.
+    connection_type: str
     # How a person brings back what was deleted, where this software does not.
     undeleted_by: str
 

@@ -20,6 +20,7 @@ _OTHER_IDENTITY: Final = ("role_arn", "assume_role_method", "assume_role_kwargs"
 class S3Bucket:
     """See ``BucketKind``. A connection has the type ``aws``: login and password are the access key, or the extra has it."""
 
+    connection_type = "aws"
     undeleted_by = "streams-recovery undelete"
 
     def open(self, location: StorageLocation, credentials: StorageCredentials | None, http: Mapping[str, Any]) -> Any:
