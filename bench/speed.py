@@ -62,7 +62,7 @@ _NOT_INHERITED: Final = ("AIRFLOW", "STREAMS_RECOVERY", "PYTHONDONTWRITEBYTECODE
 _LOOK_SECONDS: Final = 0.2
 _WIDTH: Final = 150
 # The application: a file says whether it runs. {"verb": ...} is what it prints.
-_PROGRAM: Final = """
+PROGRAM: Final = """
 import json, pathlib, sys
 file, verb = pathlib.Path(sys.argv[1]), sys.argv[2]
 if verb == "start":
@@ -259,7 +259,7 @@ class Subject:
     def configure(self, repository: Path) -> None:
         """The application's configuration with this repository."""
         program = self.bench.directory / "program.py"
-        program.write_text(_PROGRAM)
+        program.write_text(PROGRAM)
         verbs = {verb: [sys.executable, "-I", "-S", str(program), str(self.running), verb] for verb in ("status", "stop", "start", "wipe")}
         config = {
             "version": 1,

@@ -144,6 +144,8 @@ class Stack:
         if not directory.exists():
             first = sealed(yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text()), self.directory / KEY)
             first["runs"]["process"]["working_directory"] = str(PROJECT)
+            if self.spark is not None:
+                first["spark"]["always"] = True  # its workers are there to be seen at work
             files = self._configurations(first)
             directory.mkdir(parents=True)
             for name, plain in files.items():

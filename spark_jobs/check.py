@@ -8,7 +8,7 @@ from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.check import check_files
 from streams_recovery.core.repository.check import CheckSpec
 
-JOB = Job(name="check", kind=CheckSpec, work=check_files)
+JOB = Job(name="check", kind=CheckSpec, work=check_files, alone=True)
 
 if __name__ == "__main__":
     sys.exit(run_job(JOB))

@@ -10,13 +10,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyspark import SparkConf, SparkContext
 
 from spark_jobs.access import SECRETS_FILE, JobAccess
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
+from spark_jobs.transforms.one_process import OneProcess, Tasks
 from spark_jobs.transforms.progress import Board, Printed, reporting
 from spark_jobs.transforms.task_runner import TaskFailed, cause_of, sql_session, warm_up
 from streams_recovery.core import codec
@@ -43,18 +44,19 @@ _LOOK_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[S]):
-    """A job as a main runs it: ``work`` turns a specification of this ``kind`` into a result."""
+    """A job as a main runs it: ``work`` turns a specification of this ``kind`` into a result. One process can do it ``alone`` where it asks nothing in SQL."""
 
     name: str
     kind: type[S]
-    work: Callable[[SparkContext, S, JobAccess], object]
+    work: Callable[[Tasks, S, JobAccess], object]
+    alone: bool = False
 
 
 def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
-    """The whole of a submitted job: ``do_job`` for ``--spec`` and ``--result``, or for the order that will be at ``--order``, for which Spark starts first.
-    Returns the exit code.
+    """The whole of a submitted job: ``do_job`` for ``--spec`` and ``--result``, or for the order that will be at ``--order``, for which Spark starts first. Its
+    tasks run in Spark, or in this process. Returns the exit code.
     """
-    arguments = _arguments(job.name, argv)
+    arguments = _arguments(job, argv)
     try:
         access = JobAccess.from_environment(arguments.repository)
     finally:
@@ -79,7 +81,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
         access,
         order.spec,
         order.result_key,
-        spark=lambda: _running(begun or _context(job.name)),
+        tasks=lambda: nullcontext(OneProcess()) if arguments.without_spark else _running(begun or _context(job.name)),
         end=os._exit,
         tell=partial(write_local, receipt),
         board=Board(job=job.name, access=access, result_key=order.result_key, show=show),
@@ -92,12 +94,12 @@ def do_job(
     spec_ref: ArtifactRef,
     result_key: str,
     *,
-    spark: Callable[[], AbstractContextManager[SparkContext]],
+    tasks: Callable[[], AbstractContextManager[Tasks]],
     end: Callable[[int], object],
     tell: Callable[[JobReceipt], object],
     board: Board | None = None,
 ) -> int:
-    """Read the specification ``spec_ref``, do the work in ``spark``, create the result at ``result_key``, and ``tell`` the submitter of it before
+    """Read the specification ``spec_ref``, do the work where the ``tasks`` run, create the result at ``result_key``, and ``tell`` the submitter of it before
     that ends. Returns the exit code.
 
     One of our errors is told instead when that has ended, and described on the last line of stderr; anything else passes through. That of a load is
@@ -111,7 +113,7 @@ def do_job(
 
     try:
         spec = read_noted(repository, job.kind, spec_ref)
-        with spark() as context:
+        with tasks() as context:
             _check_settings(context)
             with _under_lock(repository, spec, lambda error: end(fail(error))), reporting(board):
                 result = job.work(context, spec, access)
@@ -158,10 +160,11 @@ def _running(context: SparkContext) -> Iterator[SparkContext]:
     # After a result nothing runs any more, and Spark stops itself when this process has ended: asked from here it takes a second to.
 
 
-def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog=name, description="Started by streams_recovery.engine.spark_submit; not meant to be started by hand."
-    )
+def _arguments(job: Job[Any], argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=job.name, description="Started by streams_recovery.engine; not meant to be started by hand.")
+    parser.set_defaults(without_spark=False)
+    if job.alone:
+        parser.add_argument("--without-spark", action="store_true", help="do the tasks in this process; needs --spec")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--spec", help="key and hash of the specification in the repository, as JSON; needs --result")
     what.add_argument("--order", help="file of this machine that will name both, where Spark is started before they are known")
@@ -171,12 +174,14 @@ def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def in_sql(work: Callable[[SparkSession, S, JobAccess], object]) -> Callable[[SparkContext, S, JobAccess], object]:
+def in_sql(work: Callable[[SparkSession, S, JobAccess], object]) -> Callable[[Tasks, S, JobAccess], object]:
     """The work of a job that asks in SQL."""
     return lambda _, spec, access: work(sql_session(), spec, access)
 
 
-def _check_settings(context: SparkContext) -> None:
+def _check_settings(context: Tasks) -> None:
+    if isinstance(context, OneProcess):
+        return
     if context.getConf().get("spark.speculation", "false") != "false":
         raise Refused("spark.speculation is on: two tasks could write one partition", next_step="set spark.speculation=false")
 

@@ -8,7 +8,7 @@ from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.compare import compare_partitions
 from streams_recovery.core.jobs.spec import VerifySpec
 
-JOB = Job(name="verify", kind=VerifySpec, work=compare_partitions)
+JOB = Job(name="verify", kind=VerifySpec, work=compare_partitions, alone=True)
 
 if __name__ == "__main__":
     sys.exit(run_job(JOB))

@@ -12,11 +12,10 @@ from itertools import chain, islice, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from pyspark import SparkContext
-
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.archived_state import FoundCut, StateArchiver
 from spark_jobs.transforms.merge import merge_groups
+from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed, passing
 from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, with_joined
@@ -75,7 +74,7 @@ _CALL_SECONDS: Final = 30.0
 _FIRST_RECORD_BYTES: Final = 10_000.0
 
 
-def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> ArchiveResult:
+def archive(context: Tasks, spec: ArchiveSpec, access: JobAccess) -> ArchiveResult:
     """Archive until it is time to hand over. Raises ``LockHeld`` where another archiver is at work, and ``LockLost`` when another one has taken over."""
     connection = access.cluster
     with ExitStack() as stack:
@@ -94,7 +93,7 @@ def wall_clock() -> int:
 class Archiver:
     """One archiver, of one application."""
 
-    context: SparkContext
+    context: Tasks
     spec: ArchiveSpec
     access: JobAccess
     cluster: KafkaCluster

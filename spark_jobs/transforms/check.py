@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-from pyspark import SparkContext
-
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import count
+from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged, NotFound
@@ -19,7 +18,7 @@ from streams_recovery.storage.json_object import UNREADABLE, only_this_one
 from streams_recovery.storage.repository import Repository
 
 
-def check_files(context: SparkContext, spec: CheckSpec, access: JobAccess) -> CheckResult:
+def check_files(context: Tasks, spec: CheckSpec, access: JobAccess) -> CheckResult:
     """Read every file. A file that is damaged or cannot be read is a result, not an error."""
     started = time.monotonic()
     layout = Layout(spec.application_id)

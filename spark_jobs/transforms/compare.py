@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import digest_of_range
 from spark_jobs.transforms.segment_reader import chosen_batches
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from streams_recovery.kafka.reader import Consumers
 
 
-def compare_partitions(context: SparkContext, spec: VerifySpec, access: JobAccess) -> VerifyResult:
+def compare_partitions(context: Tasks, spec: VerifySpec, access: JobAccess) -> VerifyResult:
     """Compare every partition of the spec as a sequence of rows, unless that is proven, and its keyed topics also as the state they stand for."""
     started = time.monotonic()
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import attempt_name, run_tasks
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WORTH_OF_A_FILE: Final = 1_000
 
 
-def merge_groups(context: SparkContext, spec: CompactSpec, access: JobAccess) -> CompactResult:
+def merge_groups(context: Tasks, spec: CompactSpec, access: JobAccess) -> CompactResult:
     """Write each group as one segment, and read it back from the repository. What is found is reported, not judged. Fails when a file is damaged."""
     started = time.monotonic()
     layout, level = Layout(spec.application_id), spec.compression_level

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pyspark import SparkContext
-
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import TASK_SECONDS, Channel, LastOfEachTask
+from spark_jobs.transforms.one_process import Tasks
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.jobs.progress import JobProgress, PhaseMeter, TaskReport, progress_directory, progress_text, store_pause
 from streams_recovery.storage.conditional_put import Retries
@@ -70,7 +69,7 @@ class Board:
     store_due: float | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, context: SparkContext, doing: Doing, tasks: int) -> Channel:
+    def begin(self, context: Tasks, doing: Doing, tasks: int) -> Channel:
         """A phase of so many tasks is about to run, or so many tasks more of one whose tasks were told in all."""
         with self.lock:
             phase = next((each for each in self.phases if doing.tasks is not None and each.doing == doing), None)
@@ -81,7 +80,7 @@ class Board:
             phase.begun += tasks
             return channel
 
-    def _begun(self, context: SparkContext, doing: Doing, tasks: int) -> _Phase:
+    def _begun(self, context: Tasks, doing: Doing, tasks: int) -> _Phase:
         now = time.monotonic()
         channel = Channel(
             access=self.access,
@@ -147,7 +146,7 @@ def reporting(board: Board | None) -> Iterator[None]:
         looker.join(board.every)
 
 
-def begin_phase(context: SparkContext, doing: Doing, tasks: int) -> Channel | None:
+def begin_phase(context: Tasks, doing: Doing, tasks: int) -> Channel | None:
     """A phase of so many tasks is about to run; None when nobody wants to know how far it is."""
     return None if _board is None else _board.begin(context, doing, tasks)
 

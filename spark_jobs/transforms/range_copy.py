@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from pyspark import SparkContext
-
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import attempt_name, spread_sharing
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeOutcome, RangeToCopy
 from streams_recovery.core.repository.layout import Layout
 
 
-def copy_ranges(context: SparkContext, spec: BackupSpec, access: JobAccess) -> BackupResult:
+def copy_ranges(context: Tasks, spec: BackupSpec, access: JobAccess) -> BackupResult:
     """Copy every range. Results are in the order of the spec."""
     started = time.monotonic()
 

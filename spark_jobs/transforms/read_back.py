@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark import SparkContext
-
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.jobs.spec import PartitionRead, PartitionToLoad
@@ -37,7 +36,7 @@ class ShareRead:
 
 
 def read_back(
-    context: SparkContext, shares: Sequence[Sequence[PartitionToLoad]], access: JobAccess, doing: Doing | None = None
+    context: Tasks, shares: Sequence[Sequence[PartitionToLoad]], access: JobAccess, doing: Doing | None = None
 ) -> list[PartitionRead]:
     """Every log that is ``whole``, those of a share by a task of their own. Call it when no task is left that writes to one of them."""
     wanted = [ReadShare(partitions=tuple(one.tp for one in mine)) for share in shares if (mine := whole(share))]

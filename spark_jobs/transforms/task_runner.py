@@ -6,25 +6,24 @@ import base64
 import importlib
 import pickle
 import re
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib.abc import MetaPathFinder
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-from pyspark import RDD, AccumulatorParam, SparkContext, TaskContext
+from pyspark import AccumulatorParam, SparkContext, TaskContext
 
 from spark_jobs.transforms.counting import Channel, counting
+from spark_jobs.transforms.one_process import OneProcess, Tasks
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.jobs.spec import JobFailure
 from streams_recovery.core.work import TASKS_A_SLOT, bundled
+from streams_recovery.segments.arrow import without_pandas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -62,7 +61,7 @@ def passing(error: RecoveryError | TaskFailed) -> TransientError:
 
 
 def run_tasks(
-    context: SparkContext,
+    context: Tasks,
     items: Sequence[I],
     work: Callable[[I], R],
     kind: type[R],
@@ -77,7 +76,7 @@ def run_tasks(
 
 
 def spread_sharing(
-    context: SparkContext,
+    context: Tasks,
     items: Sequence[I],
     opened: Opened[I, Callable[[], R]],
     kind: type[R],
@@ -93,6 +92,7 @@ def spread_sharing(
 
     counted = None if records is None else lambda each: records(each[1])
     shares, channel = _divided(context, list(enumerate(items)), counted, doing)
+    tasks = context.parallelize(shares, len(shares))
 
     def run(mine: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         without_pandas()
@@ -100,7 +100,7 @@ def spread_sharing(
             yield from _of_share(share, channel, partial(_one_behind, opened))
 
     # No rows, so no SQL: its first plan costs a job a second.
-    found = dict(run_action(shares.mapPartitions(run).collect))
+    found = dict(run_action(tasks.mapPartitions(run).collect))
     return [codec.loads(kind, found[number], where="a task's result") for number in range(len(items))]
 
 
@@ -129,17 +129,20 @@ class Numbers(AccumulatorParam[frozenset[int]]):
 
 
 def run_followed(
-    context: SparkContext,
+    context: Tasks,
     items: Sequence[I],
     leader: Callable[[Sequence[tuple[int, I]], Callable[[int], None]], list[R]],
     follower: Callable[[Sequence[I]], list[F]],
 ) -> tuple[list[R], list[F]]:
     """Run ``leader`` over all numbered items, a Spark job that tells the number of each item as the last thing in its task. Run ``follower`` over the items
     whose task has ended, in Spark jobs of its own beside the leader, as soon as a slot is free that the leader has no task for. Followers' results are in the
-    order in which they ended.
+    order in which they ended. One process follows when it has led.
 
     The first error ends both and is the one that is raised; one of ours goes before one of Spark's.
     """
+    if isinstance(context, OneProcess):
+        led = leader(list(enumerate(items)), lambda _: None)
+        return led, follower(items) if items else []
     ended, slots, left = context.accumulator(frozenset[int](), Numbers()), context.defaultParallelism, dict(enumerate(items))
     following: list[Future[list[F]]] = []
     with ThreadPoolExecutor(1 + _FOLLOWERS) as pool:
@@ -209,6 +212,7 @@ def in_tasks_sharing(
 ) -> DataFrame:
     """Like ``in_tasks``, of work that shares something in each task; ``opened`` is as for ``spread_sharing``."""
     shares, channel = _divided(spark.sparkContext, items, records, doing)
+    tasks = spark.sparkContext.parallelize(shares, max(1, len(shares)))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         without_pandas()
@@ -216,7 +220,7 @@ def in_tasks_sharing(
             for share in batch.column(0).to_pylist():
                 yield from _of_share(share, channel, partial(_rows, opened))
 
-    return spark.createDataFrame(shares.map(lambda share: (share,)), "share binary").mapInArrow(run, schema)
+    return spark.createDataFrame(tasks.map(lambda share: (share,)), "share binary").mapInArrow(run, schema)
 
 
 def at_once(work: Callable[[I], R], item: I) -> Callable[[], R]:
@@ -225,9 +229,7 @@ def at_once(work: Callable[[I], R], item: I) -> Callable[[], R]:
     return lambda: done
 
 
-def _divided(
-    context: SparkContext, items: Sequence[I], records: Callable[[I], int] | None, doing: Doing
-) -> tuple[RDD[bytes], Channel | None]:
+def _divided(context: Tasks, items: Sequence[I], records: Callable[[I], int] | None, doing: Doing) -> tuple[list[bytes], Channel | None]:
     """The shares of all tasks, each with its number and its items, and how they tell what they have done."""
     groups = [[at] for at in range(len(items))]
     if records is not None:
@@ -235,7 +237,7 @@ def _divided(
     # As data and not in the closure, of which each task gets a copy: a task is sent its own items, not those of the whole job.
     shares = [pickle.dumps((number, [items[at] for at in group])) for number, group in enumerate(groups)]
     # Of n elements in n slices number i is in slice i, and tasks start in that order.
-    return context.parallelize(shares, max(1, len(shares))), begin_phase(context, doing, len(groups))
+    return shares, begin_phase(context, doing, len(groups))
 
 
 def _of_share(share: bytes, channel: Channel | None, results: Callable[[Sequence[I]], Iterator[R]]) -> Iterator[R]:
@@ -263,29 +265,6 @@ def _imported(_slots: Iterable[int]) -> Iterator[int]:
     for name in ("kafka.reader", "kafka.range_copy", "kafka.writer", "segments.files"):
         importlib.import_module(f"streams_recovery.{name}")
     return iter(())
-
-
-class _NoPandas(MetaPathFinder):
-    """Finds no pandas."""
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:  # noqa: ARG002  # as Python calls it
-        """Nothing, so that other finders are asked; an error for pandas."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname, name=fullname)
-
-
-def without_pandas() -> None:
-    """Let Arrow know that this process hands it nothing of pandas. With the first list that it is given Arrow looks once for pandas and imports it: a quarter
-    of all that a worker imports. Who imports pandas later gets it.
-    """
-    if "pandas" in sys.modules:
-        return
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.array([])
-    finally:
-        sys.meta_path.remove(finder)
 
 
 def _rows(opened: Opened[I, Iterator[pa.RecordBatch]], mine: Sequence[I]) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ import pytest
 
 from embedded.processes import Processes
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, StateDamaged, TransientError
+from streams_recovery.core.jobs.volume import UNKNOWN_BYTES, JobVolume
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.manifest import Gap, partition_images
 from streams_recovery.core.savepoint.damage import ChangedState, DamageKind
@@ -31,16 +32,23 @@ def archiving(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
         yield found
 
 
+def expected(small: Small) -> JobVolume | None:
+    """The volume of the next copy, as it can be said before it is begun."""
+    return savepoint.expected_copy(small.recovery)
+
+
 @pytest.mark.deep
-def test_there_is_news_before_the_first_savepoint_and_when_a_log_has_gone_on(small: Small) -> None:
-    assert savepoint.has_news(small.recovery)
+def test_a_copy_is_expected_before_the_first_savepoint_and_of_what_a_log_has_more_since(small: Small) -> None:
+    there = small.recovery.cluster.high_watermarks([small.changelog])[small.changelog]
+    assert expected(small) == JobVolume(ranges=1, records=there, payload_bytes=there * UNKNOWN_BYTES)
     published(small)
-    assert not savepoint.has_news(small.recovery)
-    produce(small.recovery, small.changelog, 1)
-    assert savepoint.has_news(small.recovery)
+    assert expected(small) is None
+    produce(small.recovery, small.changelog, 3)
+    found = expected(small)
+    assert (found.ranges, found.records, 0 < found.payload_bytes < 3 * 100) == (1, 3, True), "as large as those before"
     published(small)
     small.recovery.cluster.delete_topics([small.changelog.topic])
-    assert not savepoint.has_news(small.recovery), "the savepoint itself says what is wrong"
+    assert expected(small) is None, "the savepoint itself says what is wrong"
 
 
 @pytest.mark.fault("F21")

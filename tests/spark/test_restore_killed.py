@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(SET_UP +
 
 PARTITIONS, ROWS = 4, 6_000
 SECONDS = 8  # that a throttled load takes, so that a random moment is in it
+THROTTLE = {"records_per_second": PARTITIONS * ROWS // SECONDS}
 SAVED = (10, "AgAAAYvP4/gA")
 
 
@@ -37,7 +38,8 @@ class Place:
         self.bootstrap = self.start_broker()
         self.app = SmallApp(bootstrap=self.bootstrap, directory=directory, partitions=PARTITIONS, rows=ROWS)
         self.app.configure("small")
-        self.app.configure("slow", throttle={"records_per_second": PARTITIONS * ROWS // SECONDS})
+        self.app.configure("slow", throttle=THROTTLE)
+        self.app.configure("spark", throttle=THROTTLE, always=True)
         self.app.build()
         self.truth = self.app.contents()
         with self.app.recovery() as recovery:
@@ -90,6 +92,11 @@ def driver(place, running):
     kill_below(running.pid, "restore.py")
 
 
+def one_process(place, running):
+    """The process of a job without Spark."""
+    kill_below(running.pid, "spark_jobs.restore")
+
+
 def command_line(place, running):
     running.kill()
 
@@ -106,7 +113,8 @@ def broker_frozen(place, running):
     os.kill(place.broker(), signal.SIGCONT)
 
 
-KILLS = [python_workers, driver, command_line, broker_killed, broker_frozen]
+OF_SPARK = {python_workers, driver}
+KILLS = [python_workers, driver, one_process, command_line, broker_killed, broker_frozen]
 
 
 def await_loaded(app, running, log, records):
@@ -118,12 +126,13 @@ def await_loaded(app, running, log, records):
         time.sleep(0.05)
 
 
-def disturbed(place, kill, moment):
+def disturbed(place, kill, moment, *, spark=False):
     """One restore with one kill when so much of the records is there. Returns how it ended and what the operator had to do."""
     app, total = place.app, PARTITIONS * ROWS
     app.lose()
     log = f"{kill.__name__}-{moment:.3f}.log"
-    running = app.restore("slow", log=log)
+    name = "spark" if kill in OF_SPARK or (spark and kill is not one_process) else "slow"
+    running = app.restore(name, log=log)
     try:
         await_loaded(app, running, log, moment * total)
         kill(place, running)
@@ -135,7 +144,7 @@ def disturbed(place, kill, moment):
     resumed = code != 0
     if resumed:
         assert app.committed() is None
-        code, said = app.resume("slow", log=log)
+        code, said = app.resume(name, log=log)
         assert code == 0, said
     contents = app.contents()
     assert {part: (end - start, rows) for part, (start, end, rows, _) in contents.items()} == dict.fromkeys(range(PARTITIONS), (ROWS, ROWS))
@@ -153,7 +162,7 @@ def disturbed(place, kill, moment):
 @pytest.mark.fault("F3", "F5")
 @pytest.mark.parametrize(
     "kill",
-    [command_line, pytest.param(python_workers, marks=pytest.mark.deep), pytest.param(broker_killed, marks=pytest.mark.deep)],
+    [command_line, one_process, pytest.param(python_workers, marks=pytest.mark.deep), pytest.param(broker_killed, marks=pytest.mark.deep)],
     ids=lambda kill: kill.__name__,
 )
 def test_a_kill_during_the_load_costs_and_doubles_nothing(place, kill):
@@ -199,7 +208,7 @@ def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_an
 
 @pytest.mark.fault("F3")
 @pytest.mark.deep
-@pytest.mark.parametrize("number", range(20))
-def test_twenty_kills_at_random_moments_cost_and_double_nothing(place, number):
+@pytest.mark.parametrize("number", range(24))
+def test_kills_at_random_moments_cost_and_double_nothing(place, number):
     dice = random.Random(number)
-    disturbed(place, KILLS[number % len(KILLS)], dice.uniform(0.02, 0.9))
+    disturbed(place, KILLS[number % len(KILLS)], dice.uniform(0.02, 0.9), spark=number // len(KILLS) % 2 == 0)

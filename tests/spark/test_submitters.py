@@ -31,6 +31,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine import submitter as child_process
+from streams_recovery.engine.one_process import ProcessSubmit
 from streams_recovery.engine.spark_submit import read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob, SparkStart, SparkSubmit
 from streams_recovery.storage.lock import ApplicationLock
@@ -90,7 +91,7 @@ def repository(location, tmp_path):
     return Repository(location)
 
 
-def everything(side, source):
+def everything(side, source, *, keyed=True):
     """A copy, its load, the comparison, and a load that is refused; each as it was left."""
     span = RangeToCopy(tp=TopicPartition(source, 0), start=0, end=len(ROWS), size_hint=1)
     backup = side.run("backup", BackupSpec(application_id="app", ranges=(span,), compression_level=3))
@@ -104,7 +105,7 @@ def everything(side, source):
     pair = PartitionToVerify(
         tp=TopicPartition(source, 0), target_topic=side.target, topic_id="", start=0, end=len(ROWS), files=SegmentFiles.of(files)
     )
-    verify = side.run("verify", VerifySpec(application_id="app", partitions=(pair,), keyed=(source,)))
+    verify = side.run("verify", VerifySpec(application_id="app", partitions=(pair,), keyed=(source,) if keyed else ()))
     with pytest.raises(TargetNotEmpty) as refused:
         side.run("restore", load)
     noted = json.loads(side.repository.get(failure_key(side.result_key)))
@@ -113,17 +114,21 @@ def everything(side, source):
 
 
 @pytest.mark.deep
-def test_both_submitters_leave_equal_results_rows_and_failures(repository, connection, in_session, tmp_path):
-    with topic(connection) as source, topic(connection) as here, topic(connection) as there:
+def test_all_submitters_leave_equal_results_rows_and_failures(repository, connection, in_session, tmp_path):
+    with topic(connection) as source, topic(connection) as here, topic(connection) as there, topic(connection) as alone:
         write(connection, TopicPartition(source, 0), ROWS)
         submitted = Side(SparkSubmit(master="local[2]", logs=tmp_path / "logs"), repository, connection, there)
         inside = Side(in_session, repository, connection, here)
+        process = Side(ProcessSubmit(logs=tmp_path / "alone"), repository, connection, alone)
         (left, refused), (expected, said) = everything(inside, source), everything(submitted, source)
         assert left == expected
         assert refused.replace(here, there) == said
+        found, refused = everything(process, source, keyed=False)
+        assert found == {**expected, "verify": {**expected["verify"], "keys": []}}
+        assert refused.replace(alone, there) == said
         assert (left["restore"]["partitions"][0]["rows"], left["failure"]["error"]) == (len(ROWS), "TargetNotEmpty")
-        loaded = [rows_in(read(connection, TopicPartition(name, 0), 0, len(ROWS))) for name in (here, there)]
-        assert loaded == [ROWS, ROWS]
+        loaded = [rows_in(read(connection, TopicPartition(name, 0), 0, len(ROWS))) for name in (here, there, alone)]
+        assert loaded == [ROWS, ROWS, ROWS]
 
 
 NOTHING = VerifySpec(application_id="app", partitions=(), keyed=())
@@ -197,7 +202,7 @@ def test_a_result_is_told_before_spark_stops_and_a_failure_when_it_has(repositor
         access,
         ArtifactRef.of("app/work/run/spec.json", data),
         "app/work/run/result.json",
-        spark=started,
+        tasks=started,
         end=happened.append,
         tell=lambda receipt: happened.append("failed" if receipt.failure else "told"),
     )
@@ -240,7 +245,7 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
             access,
             spec,
             result_key,
-            spark=lambda: nullcontext(spark.sparkContext),
+            tasks=lambda: nullcontext(spark.sparkContext),
             end=lambda _: spark.sparkContext.cancelAllJobs(),
             tell=told.append,
         )

@@ -147,7 +147,7 @@ def test_a_savepoint_without_news_takes_seconds_and_no_job(on: Stage) -> None:
         summary = command.result()
     assert (summary["new_records"], summary["fetched"], summary["consistency"]) == (0, 0, "exact")
     assert summary["records"] > 0
-    assert "nothing to do for Spark" in command.err
+    assert "copy_records: nothing to do" in command.err
     assert log.stat().st_size == size
     assert watch.new("segments/**/*.parquet") == []
 

@@ -16,8 +16,10 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import JobPlan
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.one_process import ProcessSubmit
 from streams_recovery.engine.submitter import SparkJob, SparkStart, SparkSubmit, Submitter, needs_cluster
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
@@ -55,7 +57,8 @@ class RunOutcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
     """Takes the steps: with the application's context, for steps of a pair those of an application and its clone, and with what runs Spark jobs, tells a
-    person, and shows how far a job is. ``ahead`` starts Spark before there is a job for it, as ``SparkSubmit.ahead``.
+    person, and shows how far a job is. ``ahead`` starts Spark before there is a job for it, as ``SparkSubmit.ahead``. ``alone`` runs small jobs without
+    Spark; without it all go to Spark.
     """
 
     recovery: RecoveryContext
@@ -65,6 +68,7 @@ class Runner:
     sleep: Callable[[float], None] = time.sleep
     progress: ProgressView = _unseen
     ahead: Callable[[SparkStart], AbstractContextManager[Submitter]] | None = None
+    alone: Submitter | None = None
 
     def run(self, workflow: Workflow[T], ticket: Any, *, reached: Phase | None = None) -> T:
         """Take a workflow that was opened with this ticket to its end, and return its result. Raises the error that ended it."""
@@ -87,14 +91,21 @@ class Runner:
         if self.ahead is None:
             return self.submitter
         try:
-            jobs = (step for step in steps if isinstance(step, JobStep) and not _done(step, reached) and step.expected(self.recovery))
-            job = next(jobs, None)
+            jobs = (step for step in steps if isinstance(step, JobStep) and not _done(step, reached))
+            job = next((step for step in jobs if self._expects_spark(step, outcome.results)), None)
             return self.submitter if job is None else stack.enter_context(self.ahead(self._start(job)))
         except Exception:  # noqa: BLE001  # the step that needs it says what is wrong, and has its retries
             return self.submitter
         except BaseException as error:  # noqa: BLE001  # Ctrl-C: the ends are taken all the same
             outcome.error = error
             return self.submitter
+
+    def _expects_spark(self, step: JobStep, results: Mapping[str, Any]) -> bool:
+        volume = step.expected(self.recovery, results.get(step.needed[0].name)) if step.needed else None
+        return volume is not None and self._without_spark(volume) is None
+
+    def _without_spark(self, volume: JobVolume | None) -> Submitter | None:
+        return self.alone if volume is not None and volume.small else None
 
     def _start(self, step: JobStep) -> SparkStart:
         recovery = self.recovery
@@ -174,12 +185,13 @@ class Runner:
 
     def _submitted(self, step: JobStep, plan: JobPlan) -> ArtifactRef | None:
         if plan.spec is None or plan.result_key is None:
-            self.say(f"{step.name}: nothing to do for Spark")
+            self.say(f"{step.name}: nothing to do")
             return None
-        self.say(f"{step.name}: a Spark job over {plan.ranges} ranges")
+        alone = self._without_spark(plan.volume)
+        self.say(f"{step.name}: {'a Spark job over' if alone is None else 'one process, without Spark, for'} {plan.ranges} ranges")
         with self.progress(step.name) as report:
             job = SparkJob(**codec.fields_of(SparkStart, self._start(step)), spec=plan.spec, result_key=plan.result_key, report=report)
-            return self.submitter.submit(job)
+            return (alone or self.submitter).submit(job)
 
 
 def _done(step: Step[Any], reached: Phase | None) -> bool:
@@ -199,7 +211,8 @@ def runner(
     if has_jobs:
         recovery.spark_master()
     spark = ConfiguredSpark(recovery, logs)
-    return Runner(recovery=recovery, submitter=spark, ahead=spark.ahead, say=say, pair=pair, progress=shown_progress)
+    alone = None if recovery.config.spark.always else ProcessSubmit(logs=logs)
+    return Runner(recovery=recovery, submitter=spark, ahead=spark.ahead, alone=alone, say=say, pair=pair, progress=shown_progress)
 
 
 @dataclass(frozen=True, slots=True)

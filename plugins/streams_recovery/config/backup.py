@@ -267,11 +267,12 @@ def archive_problems(declared: Declared) -> Iterator[str]:
 
 class Spark(Section):
     """The Spark that moves records, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
-    unencrypted.
+    unencrypted. With ``always`` Spark does small jobs too, which one process does sooner.
     """
 
     connection: ConnectionId = "spark_default"
     allow_insecure_rpc: Switch = False
+    always: Switch = False
 
 
 Count = Annotated[Integer, Field(ge=0, le=100_000)]

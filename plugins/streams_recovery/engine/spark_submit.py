@@ -117,15 +117,10 @@ def spark_call(
     """
     defaults = spark_defaults()
     application = project_files().jobs / f"{job}.py"
-    about = {"--repository": codec.dumps(location).decode(), "--receipt": str(files.receipt)}
-    if isinstance(order, Path):
-        about["--order"] = str(order)
-    else:
-        about |= {"--spec": codec.dumps(order.spec).decode(), "--result": order.result_key}
     return SparkCall(
         name=f"streams-recovery-{job}",
         application=application,
-        arguments=tuple(part for option in about.items() for part in option),
+        arguments=job_arguments(order, location, files.receipt),
         py_files=files.package,
         conf={name: value for name, value in _QUIET.items() if name not in defaults}
         | _conf(job, master)
@@ -134,6 +129,16 @@ def spark_call(
         environment=_environment(files.secrets, local=is_local(master)),
         receipt=files.receipt,
     )
+
+
+def job_arguments(order: JobOrder | Path, location: StorageLocation, receipt: Path) -> tuple[str, ...]:
+    """The arguments of a job's program."""
+    about = {"--repository": codec.dumps(location).decode(), "--receipt": str(receipt)}
+    if isinstance(order, Path):
+        about["--order"] = str(order)
+    else:
+        about |= {"--spec": codec.dumps(order.spec).decode(), "--result": order.result_key}
+    return tuple(part for option in about.items() for part in option)
 
 
 def submit_argv(call: SparkCall, master: str, *, extra: Mapping[str, str] | None = None) -> list[str]:
@@ -163,16 +168,18 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
 
 def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
     environment = {
-        **driver_environment(),
-        SECRETS_FILE: str(secrets_file),
-        SUBMITTER: str(os.getpid()),
+        **job_environment(secrets_file),
         "SPARK_HOME": str(find_spark_home()),
         # Without it the workers of a local master take any python3, which need not have our packages.
         "PYSPARK_PYTHON": sys.executable if local else "python3",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        **_WORKERS,
     }
     return environment | ({"SPARK_LOCAL_IP": _LOOPBACK} if local else {})
+
+
+def job_environment(secrets_file: Path) -> dict[str, str]:
+    """The variables that a job's program is given, with Spark or without."""
+    return {**driver_environment(), SECRETS_FILE: str(secrets_file), SUBMITTER: str(os.getpid()), **_WORKERS}
 
 
 def driver_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -219,14 +226,14 @@ def read_outcome(repository: Repository, receipt: JobReceipt | None, result_key:
         raise receipt.failure.as_error()
     if receipt is None or receipt.result is None:
         raise SparkJobFailed(
-            f"the Spark job ended without its result {result_key}{': ' + log_tail if log_tail else ''}",
+            f"the job ended without its result {result_key}{': ' + log_tail if log_tail else ''}",
             next_step="read the job's log, then run the step again",
             result_key=result_key,
             log_tail=log_tail,
         )
     if receipt.result.key != result_key:
         raise Damaged(
-            f"the Spark job has stored {receipt.result.key}, and {result_key} was asked for", next_step="run the step again", key=result_key
+            f"the job has stored {receipt.result.key}, and {result_key} was asked for", next_step="run the step again", key=result_key
         )
     # Only for its errors: an unusable result fails this step, not the step that needs it.
     read_noted(repository, kind, receipt.result)

@@ -1,4 +1,4 @@
-"""Submitters of Spark jobs: what a submitter is given, and what it owes the caller.
+"""Submitters of jobs: what a submitter is given, and what it owes the caller.
 
 The command line's runs spark-submit as a child process. While a job runs, the progress that its driver leaves on this machine is handed on.
 """
@@ -85,6 +85,11 @@ class SparkJob(SparkStart):
     result_key: str
     report: Callable[[JobProgress], object] | None = field(default=None, compare=False)
 
+    @property
+    def order(self) -> JobOrder:
+        """The order for the job's program."""
+        return JobOrder(spec=self.spec, result_key=self.result_key)
+
 
 class Submitter(Protocol):
     """Runs jobs. The product's are spark-submit, from the command line and from Airflow."""
@@ -109,7 +114,7 @@ class SparkSubmit:
         log = self._log(job)
         with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
             argv = submit_argv(call, self.master)
-            return _outcome(job, call.receipt, log, lambda: run_submit(argv, call.environment, log=log, receipt=call.receipt))
+            return outcome_of(job, call.receipt, log, lambda: run_submit(argv, call.environment, log=log, receipt=call.receipt))
 
     @contextmanager
     def ahead(self, start: SparkStart) -> Iterator[Submitter]:
@@ -124,7 +129,7 @@ class SparkSubmit:
                 yield begun
             finally:
                 if not begun.used:
-                    _end(process)
+                    end(process)
 
     def _log(self, start: SparkStart) -> Path:
         return self.logs / f"{start.name}.log"
@@ -147,14 +152,15 @@ class _Begun:
         """
         if self.used or job.name != self.name or self.process.poll() is not None:
             if not self.used:
-                _end(self.process)
+                end(self.process)
             return self.rest.submit(job)
-        write_local(order_path(self.receipt), JobOrder(spec=job.spec, result_key=job.result_key))
+        write_local(order_path(self.receipt), job.order)
         self.used = True
-        return _outcome(job, self.receipt, self.log, lambda: see_through(self.process, self.receipt))
+        return outcome_of(job, self.receipt, self.log, lambda: see_through(self.process, self.receipt))
 
 
-def _outcome(job: SparkJob, receipt: Path, log: Path, run: Callable[[], None]) -> ArtifactRef:
+def outcome_of(job: SparkJob, receipt: Path, log: Path, run: Callable[[], None]) -> ArtifactRef:
+    """The result of the job that ``run`` does to its end, with its progress handed on meanwhile. Raises what ``read_outcome`` does."""
     with followed(progress_path(receipt), job.report):
         run()
     return read_outcome(job.repository, read_receipt(receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
@@ -165,20 +171,27 @@ def prepared(start: SparkStart, master: str, *, allow_insecure_rpc: bool) -> Ite
     """The call of spark-submit for a job, or for one that is still to come: that one is ordered by ``write_local`` beside the receipt, at ``order_path``. Its
     package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises what ``spark_call`` does.
     """
+    with place_of(start) as (work, secrets):
+        receipt = work / "receipt.json"
+        yield spark_call(
+            start.name,
+            order=start.order if isinstance(start, SparkJob) else order_path(receipt),
+            location=start.repository.location,
+            files=JobFiles(package=build_package(work), secrets=secrets, receipt=receipt),
+            master=master,
+            allow_insecure_rpc=allow_insecure_rpc,
+        )
+
+
+@contextmanager
+def place_of(start: SparkStart) -> Iterator[tuple[Path, Path]]:
+    """A directory for a job's files on this machine, and its secrets file. Both are gone at the end of the block."""
     seals = start.repository.seals
     with (
         tempfile.TemporaryDirectory(prefix="streams-recovery-") as work,
         secrets_file(start.connection, start.credentials, None if seals is None else seals.keys) as secrets,
     ):
-        receipt = Path(work) / "receipt.json"
-        yield spark_call(
-            start.name,
-            order=JobOrder(spec=start.spec, result_key=start.result_key) if isinstance(start, SparkJob) else order_path(receipt),
-            location=start.repository.location,
-            files=JobFiles(package=build_package(Path(work)), secrets=secrets, receipt=receipt),
-            master=master,
-            allow_insecure_rpc=allow_insecure_rpc,
-        )
+        yield Path(work), secrets
 
 
 def order_path(receipt: Path) -> Path:
@@ -214,7 +227,7 @@ def see_through(process: subprocess.Popen[bytes], receipt: Path | None) -> None:
     try:
         over = _ended_or_reported(process, receipt)
     except BaseException:
-        _end(process)
+        end(process)
         raise
     if not over:
         # No daemon thread: the interpreter waits for it at its end.
@@ -240,10 +253,11 @@ def _has_result(receipt: Path) -> bool:
 def _see_it_stop(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_SPARK_STOPS_SECONDS)
-    _end(process)
+    end(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a ``started`` process with all that it has started."""
     if process.poll() is not None:
         return
     # It leads a session of its own, so this reaches the JVM and no other process. Python workers end when their JVM does.

@@ -24,6 +24,7 @@ from streams_recovery.core.work import OffsetRange, read_groups
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Deadline
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.segments.arrow import without_pandas
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, Header, header_array
 
 # One call to the client hands over what it holds (queued.max.messages.kbytes) and what arrives in this time: that bounds a batch also when
@@ -292,7 +293,8 @@ def _first_of(client: ReadingClient, ranges: Collection[OffsetRange], deadline: 
 
 
 def load_libraries() -> None:
-    """Load the libraries of the first batch before a caller waits for it: Arrow then loads pandas, which takes up to a second."""
+    """Load the libraries of the first batch before a caller waits for it, and keep Arrow from loading pandas, which takes up to a second."""
+    without_pandas()
     to_batch([])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -19,8 +20,9 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, LockHeld, LockLost, RecoveryError
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.one_process import ProcessCall, process_call
 from streams_recovery.engine.spark_submit import SparkCall, read_outcome
-from streams_recovery.engine.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
+from streams_recovery.engine.submitter import RESULTS, SparkJob, Submitter, end, needs_cluster, prepared
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
@@ -48,6 +50,7 @@ class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
         self.application_name = application_name
         self.results = results_of(self.takes, self.task_id) | dict(results or {})
         self._environment: dict[str, str] = {}
+        self._process: subprocess.Popen[bytes] | None = None
 
     def execute(self, context: Context) -> Any:
         """Plan, submit, and see that the result is there."""
@@ -66,7 +69,7 @@ class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
         plan: JobPlan = self.takes.call(recovery, *needed)
         outcome = JobOutcome(result=None, plan=plan.plan, ranges=plan.ranges, offsets=plan.offsets)
         if plan.spec is None or plan.result_key is None:
-            self.log.info("Nothing to do: no Spark job is submitted.")
+            self.log.info("Nothing to do.")
             return outcome
         job = SparkJob(
             name=self.takes.job,
@@ -76,9 +79,38 @@ class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
             connection=recovery.connection if needs_cluster(self.takes.job) else None,
             credentials=recovery.credentials,
         )
-        submitter = self.submitter or _AirflowSubmit(self, context, recovery.config.spark)
+        submitter = self.submitter or self._submitter(plan, recovery.config.spark, context)
         with renewed_lock(recovery, needed[0]) if self.takes.locked else nullcontext():
             return replace(outcome, result=submitter.submit(job))
+
+    def _submitter(self, plan: JobPlan, spark: Spark, context: Context) -> Submitter:
+        if plan.volume is None or not plan.volume.small or spark.always:
+            return _AirflowSubmit(self, context, spark)
+        self.log.info("One process, without Spark, for %s ranges.", plan.ranges)
+        return _AirflowProcess(self)
+
+    def on_kill(self) -> None:
+        """End the job, whichever way it runs."""
+        if self._process is not None:
+            end(self._process)
+        elif self._hook is not None:
+            super().on_kill()
+
+    def run_process(self, call: ProcessCall) -> None:
+        """A job without Spark, to its end; what it prints goes to the task's log."""
+        process = self._process = subprocess.Popen(
+            call.argv,
+            env=call.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            for line in process.stdout or ():
+                self.log.info(line.decode(errors="replace").rstrip())
+        finally:
+            end(process)
 
     def submit_call(self, call: SparkCall, connection: str, context: Context) -> None:
         """One spark-submit by the provider, to its end. Raises whatever the provider raises."""
@@ -115,6 +147,18 @@ class _AirflowSubmit:
             except Exception:
                 # The provider only knows that the process failed; the job itself may have left the reason.
                 self.operator.log.exception("spark-submit failed")
+            return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name])
+
+
+@dataclass(frozen=True, slots=True)
+class _AirflowProcess:
+    """See Submitter. A small job in a process of its own, which ends with the task."""
+
+    operator: SparkJobOperator
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        with process_call(job) as call:
+            self.operator.run_process(call)
             return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name])
 
 

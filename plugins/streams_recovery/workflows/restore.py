@@ -87,7 +87,7 @@ LOAD_RECORDS: Final = JobStep(
     job="restore",
     call=restore.plan_load,
     needs=(OPEN_RESTORE,),
-    expected=lambda _recovery: True,
+    expected=restore.expected_load,
     retries=2,
     delay=timedelta(seconds=30),
     done_in=Phase.LOADED,

@@ -43,7 +43,7 @@ COPY_RECORDS: Final = JobStep(
     name="copy_records",
     job="backup",
     call=savepoint.plan_copy,
-    expected=savepoint.has_news,
+    expected=savepoint.expected_copy,
     needs=(BEGIN, CAPTURE_CUT.part(lambda cut: cut.draft)),
     retries=2,
     delay=timedelta(seconds=30),

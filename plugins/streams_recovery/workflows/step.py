@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import JobPlan
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import JobName
@@ -37,7 +38,7 @@ class When(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """The outcome of a Spark job, and the ``plan`` that it was made from, where later steps need that. ``result`` is None when there was nothing to do and no
+    """The outcome of a job, and the ``plan`` that it was made from, where later steps need that. ``result`` is None when there was nothing to do and no
     job ran.
     """
 
@@ -132,8 +133,8 @@ def _file(outcome: JobOutcome) -> ArtifactRef | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStep(Step[JobOutcome]):
     """A step that is a Spark job. ``call`` plans it. The application's lock is renewed meanwhile, by the first result that the step needs, where
-    ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result. ``expected`` says
-    whether it will have work, so that Spark may start for it while the steps before it are taken.
+    ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result. ``expected`` is given that result too and
+    says how much work it will have, so that Spark may start for it while the steps before it are taken; None where there may be none.
     """
 
     job: JobName
@@ -141,7 +142,7 @@ class JobStep(Step[JobOutcome]):
     result: type[JobOutcome] | None = JobOutcome
     limit: timedelta | None = LONG
     locked: bool = True
-    expected: Callable[[RecoveryContext], bool] = lambda _recovery: False
+    expected: Callable[[RecoveryContext, Any], JobVolume | None] = lambda _recovery, _ticket: None
     may_fail: Callable[[Any], bool] = lambda _ticket: False
 
     @property

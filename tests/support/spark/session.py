@@ -76,7 +76,7 @@ class InSession:
                 access,
                 job.spec,
                 job.result_key,
-                spark=lambda: nullcontext(self.spark.sparkContext),
+                tasks=lambda: nullcontext(self.spark.sparkContext),
                 end=self._cancel,
                 tell=told.append,
                 board=job.report and Board(job=job.name, access=access, result_key=job.result_key, show=job.report),

@@ -33,6 +33,7 @@ topics: {{inputs: [{id}.in]}}
 storage: {{backend: filesystem, path: {path}}}
 backup: {{survive_cluster_loss: false, consistency: {{mode: stop}}}}
 restore: {restore}
+spark: {{always: {always}}}
 runs:
   kind: command
   command:
@@ -75,8 +76,8 @@ class SmallApp:
             "STREAMS_RECOVERY_CONFIG_DIR": str(self.directory),
         }
 
-    def configure(self, name, timeout=20, **restore):
-        """A configuration of this application, with these settings of ``restore``; each call to the cluster has ``timeout`` seconds."""
+    def configure(self, name, timeout=20, *, always=False, **restore):
+        """A configuration of this application, with these settings of ``restore``; calls to the cluster have ``timeout`` seconds. Spark does ``always`` all."""
         (self.directory / "repository").mkdir(exist_ok=True)
         text = CONFIG.format(
             name=name,
@@ -84,6 +85,7 @@ class SmallApp:
             path=self.directory / "repository",
             restore=json.dumps(restore),
             timeout=timeout,
+            always=json.dumps(always),
             python=sys.executable,
             fleet=fleet.__file__,
             state=self.directory / "state",

@@ -117,7 +117,7 @@ def jobs_of(on: Stage) -> list[int]:
     place, found = str(on.stack.directory), []
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
-        if any("SparkSubmit" in part or part.endswith("backup.py") for part in line) and place in " ".join(line):
+        if any("SparkSubmit" in part or part.endswith(("backup.py", "spark_jobs.backup")) for part in line) and place in " ".join(line):
             found.append(process.pid)
     return found
 

@@ -15,6 +15,7 @@ from streams_recovery.cli import runner as module
 from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, SparkJobFailed
 from streams_recovery.core.jobs.spec import JobPlan
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When, Workflow
@@ -22,6 +23,8 @@ from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When, Wor
 LEFT = ArtifactRef.of("a/result.json", b"{}")
 SPEC = ArtifactRef.of("a/spec.json", b"{}")
 PLAN = ArtifactRef.of("a/plan.json", b"{}")
+SMALL = JobVolume(ranges=2, records=7, payload_bytes=70)
+BIG = JobVolume(ranges=2, records=7, payload_bytes=10**12)
 
 
 @dataclass
@@ -68,6 +71,11 @@ class Stage:
         self.done.append(f"{start.name} starts")
         yield SimpleNamespace(submit=lambda job: (self.done.append("given"), self.submit(job))[1])
         self.done.append("over")
+
+    @property
+    def alone(self) -> Any:
+        """The submitter of jobs without Spark."""
+        return SimpleNamespace(submit=lambda _job: (self.done.append("alone"), LEFT)[1])
 
     @property
     def runner(self) -> Runner:
@@ -316,12 +324,12 @@ def test_spark_starts_before_the_steps_for_the_first_job_that_will_have_work(ren
     stage = Stage()
     ticket = stage.step("ticket")
     unsure = stage.job("unsure", needs=(ticket,))
-    sure = JobStep(name="load", job="restore", call=stage.calls("load", planned()), needs=(ticket,), expected=lambda _recovery: True)
+    sure = JobStep(name="load", job="restore", call=stage.calls("load", planned()), needs=(ticket,), expected=lambda *_: BIG)
     stage.take(unsure, stage.step("stop"), sure, stage.step("after"), ticket="the ticket")
     assert stage.done == ["restore starts", "unsure", "given", "spark", "stop", "load", "given", "spark", "after", "over"]
 
 
-@pytest.mark.parametrize("facts", [{"expected": lambda _: False}, {"expected": lambda _: True, "done_in": Phase.SAVED}])
+@pytest.mark.parametrize("facts", [{"expected": lambda *_: None}, {"expected": lambda *_: BIG, "done_in": Phase.SAVED}])
 def test_for_a_job_that_may_have_no_work_or_was_done_before_it_does_not(renewed: list[tuple[str, object]], facts: dict[str, Any]) -> None:
     stage = Stage()
     ticket = stage.step("ticket")
@@ -329,9 +337,34 @@ def test_for_a_job_that_may_have_no_work_or_was_done_before_it_does_not(renewed:
     assert not any(each.endswith("starts") for each in stage.done)
 
 
+@pytest.mark.parametrize(
+    ("volume", "always", "who"), [(SMALL, False, "alone"), (SMALL, True, "spark"), (BIG, False, "spark"), (None, False, "spark")]
+)
+def test_one_process_does_a_small_job_unless_spark_is_to_do_all(
+    renewed: list[tuple[str, object]], volume: JobVolume | None, always: bool, who: str
+) -> None:
+    stage = Stage()
+    ticket = stage.step("ticket")
+    job = stage.job("copy", plan=planned(volume=volume), needs=(ticket,), expected=lambda *_: volume)
+    runner = replace(stage.runner, alone=None if always else stage.alone)
+    assert runner.take([stage.step("cut"), job], {"ticket": "the ticket"}).of(job).result == LEFT
+    ahead = ["backup starts"] if who == "spark" and volume else []
+    given = ["given"] if ahead else []
+    assert stage.done == [*ahead, "cut", "copy", *given, who, *(["over"] if ahead else [])]
+    assert stage.told == ["copy: " + ("one process, without Spark, for 2 ranges" if who == "alone" else "a Spark job over 2 ranges")]
+
+
+def test_the_volume_that_is_expected_is_asked_with_the_ticket(renewed: list[tuple[str, object]]) -> None:
+    stage, asked = Stage(), []
+    ticket = stage.step("ticket")
+    job = stage.job("copy", needs=(ticket,), expected=lambda *of: asked.append(of[1:]))
+    stage.take(job, ticket="the ticket")
+    assert asked == [("the ticket",)]
+
+
 @pytest.mark.parametrize("where", ["expected", "start", "end"])
 def test_what_fails_where_spark_is_started_ahead_changes_nothing_for_the_steps(renewed: list[tuple[str, object]], where: str) -> None:
-    def fails(*_: object) -> bool:
+    def fails(*_: object) -> JobVolume | None:
         raise OSError("no space left on device")
 
     @contextmanager
@@ -343,14 +376,14 @@ def test_what_fails_where_spark_is_started_ahead_changes_nothing_for_the_steps(r
 
     stage = Stage()
     ticket = stage.step("ticket")
-    job = stage.job("load", needs=(ticket,), expected=fails if where == "expected" else lambda _: True)
+    job = stage.job("load", needs=(ticket,), expected=fails if where == "expected" else lambda *_: BIG)
     steps = [stage.step("quiesce"), job, stage.step("finish", when=When.ALWAYS)]
     outcome = replace(stage.runner, ahead=start).take(steps, {"ticket": "the ticket"})
     assert (outcome.error, stage.done) == (None, ["quiesce", "load", "spark", "finish"])
 
 
 def test_ctrl_c_while_spark_is_started_ahead_takes_the_ends_and_nothing_else(renewed: list[tuple[str, object]]) -> None:
-    def stopped(_recovery: object) -> bool:
+    def stopped(*_: object) -> JobVolume | None:
         raise KeyboardInterrupt
 
     stage = Stage()
@@ -364,7 +397,7 @@ def test_ctrl_c_while_spark_is_started_ahead_takes_the_ends_and_nothing_else(ren
 def test_spark_that_was_started_ends_whatever_fails_before_its_job(renewed: list[tuple[str, object]]) -> None:
     stage = Stage(fails={"stop": [broken()]})
     ticket = stage.step("ticket")
-    job = stage.job("load", needs=(ticket,), expected=lambda _: True)
+    job = stage.job("load", needs=(ticket,), expected=lambda *_: BIG)
     assert isinstance(stage.take(stage.step("stop"), job, ticket="the ticket").error, Damaged)
     assert stage.done == ["backup starts", "stop", "over"]
 
@@ -385,7 +418,7 @@ def test_a_job_with_nothing_to_do_is_not_submitted_and_those_behind_it_know(
     copy = stage.job("copy", plan=planned(ranges=0, offsets=0, **nothing), needs=(ticket,))
     outcome = stage.take(copy, ticket="the ticket")
     assert outcome.of(copy) == JobOutcome(result=None, plan=PLAN, ranges=0, offsets=0)
-    assert (stage.submitted, stage.told, len(renewed)) == ([], ["copy: nothing to do for Spark"], 2)
+    assert (stage.submitted, stage.told, len(renewed)) == ([], ["copy: nothing to do"], 2)
 
 
 def test_a_job_that_fails_is_planned_again_when_the_error_may_pass(renewed: list[tuple[str, object]]) -> None:

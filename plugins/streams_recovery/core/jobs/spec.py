@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass, field
 
 from streams_recovery.core import codec, errors
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.named_transactions.proof import NamedLogCut
 from streams_recovery.core.repository.lease import LockTicket
@@ -316,8 +317,8 @@ class JobFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """A Spark job to run: its specification and where its result belongs. Both are None when there is nothing to do. ``plan`` is what it was planned from,
-    for the steps behind the job that need it.
+    """A job to run: its specification and where its result belongs. Both are None when there is nothing to do. ``plan`` is what it was planned from,
+    for the steps behind the job that need it. ``volume`` is None for a job that only Spark can do.
     """
 
     spec: ArtifactRef | None
@@ -325,6 +326,7 @@ class JobPlan:
     ranges: int
     offsets: int
     plan: ArtifactRef | None = None
+    volume: JobVolume | None = None
 
 
 NO_JOB = JobPlan(spec=None, result_key=None, ranges=0, offsets=0)

@@ -13,6 +13,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import JobPlan
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import (
@@ -236,7 +237,8 @@ def _present(recovery: RecoveryContext, files: list[FileToCheck]) -> tuple[list[
 def _job(recovery: RecoveryContext, check_id: str, files: tuple[FileToCheck, ...]) -> JobPlan:
     spec = recovery.artifacts.write(check_id, SPEC, CheckSpec(application_id=recovery.application_id, files=files)) if files else None
     offsets = sum(wanted.end - wanted.start for wanted in files)
-    return JobPlan(spec=spec, result_key=None, ranges=len(files), offsets=offsets)
+    volume = JobVolume.of((wanted.file.rows, wanted.file.payload_bytes) for wanted in files)
+    return JobPlan(spec=spec, result_key=None, ranges=len(files), offsets=offsets, volume=volume)
 
 
 def plan_reading(recovery: RecoveryContext, ticket: CheckTicket) -> JobPlan:

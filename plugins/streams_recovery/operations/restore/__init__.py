@@ -24,7 +24,7 @@ from streams_recovery.operations.restore.deferred_input import (
 )
 from streams_recovery.operations.restore.drain import drain
 from streams_recovery.operations.restore.evidence import checked_evidence, evidence, state_evidence
-from streams_recovery.operations.restore.load import check_load, plan_load, prepare, prepare_topics
+from streams_recovery.operations.restore.load import check_load, expected_load, plan_load, prepare, prepare_topics
 from streams_recovery.operations.restore.open import (
     abandon,
     check_free,
@@ -130,6 +130,7 @@ __all__ = [
     "drain",
     "drain_before_interval",
     "evidence",
+    "expected_load",
     "finish",
     "finish_append",
     "finish_topics",

@@ -11,6 +11,7 @@ from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.jobs.spec import JobPlan, PartitionToLoad, RestoreResult
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.restore.planned import check_later
@@ -253,6 +254,7 @@ def plan_append_job(recovery: RecoveryContext, ticket: AppendTicket) -> JobPlan:
         result_key=recovery.artifacts.answer(spec.key, _RESULT),
         ranges=len(work),
         offsets=sum(part.rows - part.present for part in work),
+        volume=JobVolume.of((part.rows, part.payload_bytes) for part in work),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import ApplicationRunning, Damaged, OffsetsUnstable, PrefixDiffers, TargetNotEmpty
 from streams_recovery.core.jobs.spec import NO_JOB, JobFailure, JobPlan, PartitionToLoad, RestoreResult, failure_key
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, created_by, reached
 from streams_recovery.core.repository.retention import DAY_MS
@@ -198,7 +199,14 @@ def load_job(
         result_key=recovery.artifacts.answer(spec.key, LOAD_RESULT),
         ranges=len(partitions),
         offsets=sum(partition.rows - partition.present for partition in partitions),
+        volume=JobVolume.of((partition.rows, partition.payload_bytes) for partition in partitions),
     )
+
+
+def expected_load(recovery: RecoveryContext, ticket: RestoreTicket) -> JobVolume | None:
+    """The volume of the load that the plan has, None where nothing is loaded."""
+    work = work_of(stored_plan(recovery, ticket))
+    return JobVolume.of((load.rows, load.payload_bytes) for load in work.values() if load.rows) if work else None
 
 
 def check_load(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef | None) -> LoadSummary:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan, PartitionToVerify, PartitionVerified, RestoreResult, VerifyResult, VerifySpec
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.journal import Phase, result_of
 from streams_recovery.core.restore.parts.interval import deferred
@@ -77,6 +78,8 @@ def compare_job(
         result_key=recovery.artifacts.answer(noted.key, VERIFY_RESULT),
         ranges=len(partitions),
         offsets=sum(partition.end - partition.start for partition in partitions),
+        # Keys are compared in SQL.
+        volume=None if chosen else JobVolume.of((work[tp].rows, work[tp].payload_bytes) for tp in wanted),
     )
 
 

@@ -3,7 +3,7 @@
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations.savepoint.begin import before_savepoint, begin, begin_safety, finish
 from streams_recovery.operations.savepoint.capture import capture
-from streams_recovery.operations.savepoint.copy import gather, has_news, plan_copy
+from streams_recovery.operations.savepoint.copy import expected_copy, gather, plan_copy
 from streams_recovery.operations.savepoint.publish import publish
 from streams_recovery.operations.savepoint.quiesce import quiesce, resume
 from streams_recovery.operations.savepoint.values import (
@@ -29,9 +29,9 @@ __all__ = [
     "begin",
     "begin_safety",
     "capture",
+    "expected_copy",
     "finish",
     "gather",
-    "has_news",
     "plan_copy",
     "publish",
     "quiesce",

@@ -15,6 +15,7 @@ from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import NO_JOB, BackupResult, BackupSpec, JobPlan, RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.jobs.volume import UNKNOWN_BYTES, JobVolume
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionCut, PartitionImage, SegmentFile, partition_images
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -34,6 +35,7 @@ from streams_recovery.core.words import command
 from streams_recovery.operations import archive as archives_of
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.offsets.snapshots import note_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.begin import check_same_logs
@@ -87,6 +89,7 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
         ranges=len(missing),
         offsets=sum(piece.end - piece.start for piece in missing),
         plan=planned,
+        volume=JobVolume.of((piece.size_hint, piece.size_hint * _record_bytes(newest or last, piece.tp)) for piece in missing),
     )
 
 
@@ -98,17 +101,30 @@ def _newest(recovery: RecoveryContext) -> Manifest | None:
         return None
 
 
-def has_news(recovery: RecoveryContext) -> bool:
-    """True when logs that the newest savepoint has archived go on behind it, as far as that can be said now."""
+def expected_copy(recovery: RecoveryContext, _ticket: Ticket | None = None) -> JobVolume | None:
+    """The volume that logs have behind the newest savepoint, as far as that can be said now; before the first one, of all that there is. None without any."""
     try:
         newest = _newest(recovery)
         if newest is None or newest.cluster_id != recovery.cluster.cluster_id():
-            return True
-        ends = {tp: image.end for tp, image in partition_images(topic for topic in newest.topics if topic.archived).items()}
-        return any(end > ends[tp] for tp, end in recovery.cluster.high_watermarks(list(ends)).items())
+            found = discover(recovery)
+            archived = [topic.name for topic in found.inventory.topics if topic.archived and topic.role is not TopicRole.REPARTITION]
+            tps = [TopicPartition(name, number) for name in archived for number in range(found.topics[name].partitions)]
+            known = {tp: (start, UNKNOWN_BYTES) for tp, start in recovery.cluster.log_starts(tps).items()}
+        else:
+            images = partition_images(topic for topic in newest.topics if topic.archived and topic.role is not TopicRole.REPARTITION)
+            known = {tp: (image.end, _record_bytes(newest, tp)) for tp, image in images.items()}
+        news = {tp: end - known[tp][0] for tp, end in recovery.cluster.high_watermarks(list(known)).items()}
     except RecoveryError:
         # The plan says why.
-        return False
+        return None
+    return JobVolume.of((records, records * known[tp][1]) for tp, records in news.items() if records > 0) if any(news.values()) else None
+
+
+def _record_bytes(before: Manifest | None, tp: TopicPartition) -> int:
+    """The bytes that a record of this log is taken to have: the largest mean of its files, else of those of its topic, of an earlier savepoint."""
+    topic = None if before is None else before.topic(tp.topic)
+    means = {} if topic is None else {image.partition: image.ranges.facts.payload_a_row for image in topic.partitions if image.rows}
+    return means.get(tp.partition) or max(means.values(), default=UNKNOWN_BYTES)
 
 
 def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None, draft: CutDraft) -> Mapping[TopicPartition, ArchivedLog]:
