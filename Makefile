@@ -24,7 +24,7 @@ export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock wheel image lint demo up down test test-fast test-deep seconds deep-status slice test-unit bench pages site clean
+.PHONY: help setup lock wheel image lint demo up down test test-fast test-deep seconds deep-status slice test-unit bench bench-starts pages site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ slice: setup ## One small part of the deep tests, 15 minutes at most: the one wh
 
 bench: setup ## How fast savepoints and restores are, beside what librdkafka and zstd allow: hours, or minutes with BENCH=--quick
 	@$(BIN)/python bench/speed.py $(BENCH)
+
+bench-starts: setup ## What commands cost that have next to nothing to copy: minutes
+	@$(BIN)/python bench/starts.py $(BENCH)
 
 pages: setup ## Make the pages of the DAGs and the tables of the command line again
 	@$(BIN)/python -m documentation

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from streams_recovery.core.project_files import project_files
+from streams_recovery.core.project_files import is_installed, project_files
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import job_arguments, job_environment
 from streams_recovery.engine.submitter import SparkJob, outcome_of, place_of, run_submit
@@ -46,7 +46,9 @@ def process_call(job: SparkJob) -> Iterator[ProcessCall]:
     """The call for a job. Its secrets file and the place for its receipt are there for as long as the block lasts."""
     with place_of(job) as (work, secrets):
         receipt, environment = work / "receipt.json", job_environment(secrets)
-        packages = (str(_PACKAGES), str(project_files().root), environment.get(_PATH, ""))
+        # What is installed is found without a path, which would go before Python's own library.
+        own = "" if is_installed() else str(_PACKAGES)
+        packages = (own, str(project_files().root), environment.get(_PATH, ""))
         yield ProcessCall(
             # P: the directory that this process is in is no place for modules.
             argv=(
