@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -76,7 +76,7 @@ def test_a_busy_server_is_asked_again_until_it_answers(shaky: Repository, proxy:
 @pytest.mark.fault("F7")
 def test_a_server_that_stays_busy_is_a_passing_failure_with_key_and_attempts(shaky: Repository, direct: Repository, proxy: Proxy) -> None:
     for application_id in ("some", LAYOUT.application_id):
-        shaky.require_create_once(application_id)
+        shaky.require_suitable(application_id)
     proxy.seen.clear()
     proxy.inject("refuse", puts(), times=1000)
     with pytest.raises(RepositoryUnavailable, match="503") as caught:
@@ -262,7 +262,7 @@ def test_a_server_that_overwrites_what_there_is_holds_no_repository(s3: S3Server
     assert (caught.value.exit_code, caught.value.facts["key"]) == (2, LAYOUT.probe)
     assert list(direct.keys("")) == [], "no lock, and the probe is no object of anybody"
     with pytest.raises(StoreUnsuitable):
-        shaky.require_create_once(LAYOUT.application_id)
+        shaky.require_suitable(LAYOUT.application_id)
 
 
 @pytest.mark.fault("F91")
@@ -275,6 +275,28 @@ def test_a_server_that_knows_no_condition_or_checksum_is_said_to_hold_no_reposit
         shaky.create("orders/locks/000000000001.json", b"x")
     assert "If-None-Match" in caught.value.next_step
     assert len(proxy.seen) == 1, "nothing was sent again"
+
+
+@pytest.mark.fault("F91")
+@pytest.mark.parametrize(
+    ("act", "hits", "said"),
+    [
+        ("empty_list", lambda request: request.is_list, "a listing of orders/probe/ does not show it"),
+        (
+            "other_bytes",
+            lambda request: request.method == "GET" and "range" not in request.headers and not request.is_list,
+            "is not what was written",
+        ),
+        ("other_bytes", lambda request: request.method == "GET" and "range" in request.headers, "is not that part"),
+    ],
+)
+def test_a_store_that_does_not_give_back_what_it_was_given_holds_no_repository(
+    shaky: Repository, proxy: Proxy, act: Act, hits: Callable[[Request], bool], said: str
+) -> None:
+    proxy.inject(act, hits, times=1000)
+    with pytest.raises(StoreUnsuitable, match=f"cannot hold a repository: .*{said}") as caught:
+        shaky.create("orders/locks/000000000001.json", b"x")
+    assert (caught.value.exit_code, caught.value.facts["key"]) == (2, LAYOUT.probe)
 
 
 @pytest.mark.fault("F91")
@@ -293,7 +315,7 @@ def test_a_good_server_that_is_busy_is_no_bad_one(
         return request.method == "PUT" and len(asked) > good
 
     proxy.inject(act, hits, times=2)
-    shaky.require_create_once(LAYOUT.application_id)
+    shaky.require_suitable(LAYOUT.application_id)
     assert {key: len(ids) for key, ids in s3.versions(shaky.location).items()} == {LAYOUT.probe: 1}
 
 
@@ -301,8 +323,12 @@ def test_a_good_server_that_is_busy_is_no_bad_one(
 def test_a_bucket_is_asked_before_the_first_object_of_an_application_and_once(s3: S3Server, shaky: Repository, proxy: Proxy) -> None:
     for number in range(3):
         shaky.create(f"orders/status/{number:012}.json", b"x")
-    assert [request.key.rpartition("/")[2] for request in proxy.seen] == ["created-once.txt"] * 2 + [f"{n:012}.json" for n in range(3)]
-    shaky.require_create_once("orders")
-    assert len(proxy.seen) == 6, "of one that is there, one request tells"
+    asked = [request.key.rpartition("/")[2] for request in proxy.seen]
+    assert asked == ["created-once.txt"] * 2 + [""] + ["created-once.txt"] * 2 + [f"{n:012}.json" for n in range(3)]
+    proxy.seen.clear()
+    shaky.require_suitable("orders", whole=False)
+    assert len(proxy.seen) == 1, "of one that is there, one request tells"
+    shaky.require_suitable("orders")
+    assert len(proxy.seen) == 5, "a preflight asks for all, whatever an earlier time has seen"
     assert "orders/probe/created-once.txt" in s3.versions(shaky.location)
     assert [file.key for file in shaky.listed("")] == [f"orders/status/{n:012}.json" for n in range(3)]

@@ -119,7 +119,7 @@ def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
 def of_store(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """A finding if the store cannot hold a repository, or does not let this user write there."""
     try:
-        recovery.repository.require_create_once(recovery.application_id)
+        recovery.repository.require_suitable(recovery.application_id)
     except (StoreUnsuitable, ConfigInvalid) as error:
         return (refused(STORE, error),)
     return ()

@@ -193,6 +193,15 @@ def overwritten(key: str, location: StorageLocation) -> StoreUnsuitable:
     )
 
 
+def unreadable(key: str, location: StorageLocation, why: str) -> StoreUnsuitable:
+    """The error for a store that does not give back what it was given."""
+    return StoreUnsuitable(
+        f"{location} cannot hold a repository: {key} was written, and {why}",
+        next_step="put the repository on a store whose reads and listings show each write at once, without a cache before it; see docs/storage.md",
+        key=key,
+    )
+
+
 def _lacks_a_header(error: Exception) -> bool:
     status = status_of(error)
     if status == HTTPStatus.BAD_REQUEST:

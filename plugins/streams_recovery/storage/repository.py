@@ -31,7 +31,7 @@ from streams_recovery.core.repository.seal import (
     split_seal,
 )
 from streams_recovery.storage.backends import BUCKETS
-from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing, overwritten
+from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing, overwritten, unreadable
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.objects import ObjectFile, mapped
 from streams_recovery.storage.open_store import create_file, creates_once, files_in, open_bucket, open_directory, removal, staged_in
@@ -218,9 +218,10 @@ class Repository:
         with mapped(path) as content:
             self._create("uploading", key, content)
 
-    def require_create_once(self, application_id: str) -> None:
-        """Ask the store whether it creates an object only where there is none, with the application's probe: locks, logs and savepoints are built on that.
-        Costs one request, the first time two. Raises ``StoreUnsuitable``.
+    def require_suitable(self, application_id: str, *, whole: bool = True) -> None:
+        """Ask the store for what locks, logs and savepoints are built on, with the application's probe: it creates an object only where there is none; what was
+        written is read, whole and in part; and a listing shows it. Without ``whole`` a probe that is there is the answer of an earlier time to all but
+        the first question. Raises ``StoreUnsuitable``.
         """
         probe = Layout(application_id).probe
         if self.location.backend == "filesystem":
@@ -228,20 +229,41 @@ class Repository:
             once = self._do("creating", probe, lambda: creates_once(root, application_id))
         elif self.location.backend in BUCKETS:
             # The first one may be there from an earlier time. No two have the same content, so none is taken for another.
-            once = not all(self._create_in_bucket("creating", probe, uuid.uuid4().hex.encode()) for _ in range(2))
+            written = uuid.uuid4().hex.encode()
+            new = self._create_in_bucket("creating", probe, written)
+            once = not (new and self._create_in_bucket("creating", probe, uuid.uuid4().hex.encode()))
+            if once and (whole or new):
+                self._require_readable(probe, written if new else None)
         else:
             once = True
         if not once:
             raise overwritten(probe, self.location)
         _asked.add((self.location, application_id))
 
+    def _require_readable(self, probe: str, written: bytes | None) -> None:
+        """What the store answers about a probe that is there; ``written`` is its content, None where that was written at an earlier time."""
+        directory = probe.rpartition("/")[0] + "/"
+        listed = self._do(
+            "listing", directory, lambda: [_stored(item) for page in obstore.list(self._store, prefix=directory) for item in page]
+        )
+        found = self._do("reading", probe, lambda: self._whole(probe, MOST_BYTES))
+        start, end = len(found) // 4, len(found) // 2
+        part = self._do("reading", probe, lambda: bytes(obstore.get_range(self._store, probe, start=start, end=end)))
+        sizes = {file.key: file.bytes for file in listed}
+        if written is not None and found != written:
+            raise unreadable(probe, self.location, "what was read is not what was written")
+        if sizes.get(probe) != len(found):
+            raise unreadable(probe, self.location, f"a listing of {directory} does not show it as it is")
+        if part != found[start:end]:
+            raise unreadable(probe, self.location, "a part of it that was read is not that part")
+
     def _ask_once(self, key: str) -> None:
-        """``require_create_once`` before the first object of an application that this process creates."""
+        """Ask the store before the first object of an application that this process creates."""
         application_id, _, below = key.partition("/")
         if not below or (self.location, application_id) in _asked:
             return
         try:
-            self.require_create_once(application_id)
+            self.require_suitable(application_id, whole=False)
         except ConfigInvalid:
             # A user that may not write the probe learns from the object that is to be created whether that is allowed.
             _asked.add((self.location, application_id))

@@ -6,11 +6,11 @@ import http.client
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import boto3
@@ -20,8 +20,10 @@ from tests.support.storage.s3 import CREDENTIALS
 # refuse: answered 503 before the server sees it; conflict: the same with 409; lose_reply: the server did it, and the connection breaks before the
 # answer; late_503: the server did it, and a gateway says 503; stale: answered as the same request was answered before; unconditional: the server has
 # forgotten the object before it hears of the condition, so it overwrites as one that does not know If-None-Match; unknown_header and bad_checksum:
-# answered 501 or 400, as by one that does not know a header.
-Act = Literal["refuse", "conflict", "lose_reply", "late_503", "stale", "unconditional", "unknown_header", "bad_checksum"]
+# answered 501 or 400, as by one that does not know a header; empty_list: a listing that shows nothing; other_bytes: each byte of an object is another one.
+Act = Literal[
+    "refuse", "conflict", "lose_reply", "late_503", "stale", "unconditional", "unknown_header", "bad_checksum", "empty_list", "other_bytes"
+]
 
 Answer = tuple[int, list[tuple[str, str]], bytes]
 
@@ -115,6 +117,20 @@ class _Server(ThreadingHTTPServer):
         boto3.client("s3", endpoint_url=f"http://{self.upstream}", region_name="us-east-1", **keys).delete_object(Bucket=bucket, Key=key)
 
 
+def _error(code: str, message: str = "") -> bytes:
+    return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+
+
+# What is answered without the server.
+_FIXED: Final[Mapping[str, Answer]] = {
+    "refuse": (503, [], _error("SlowDown")),
+    "conflict": (409, [], _error("ConditionalRequestConflict")),
+    "unknown_header": (501, [], _error("NotImplemented", "A header you provided implies functionality that is not implemented")),
+    "bad_checksum": (400, [], _error("InvalidRequest", "Unsupported header x-amz-checksum-sha256")),
+    "empty_list": (200, [("content-type", "application/xml")], _NOTHING_LISTED),
+}
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
@@ -123,20 +139,17 @@ class _Handler(BaseHTTPRequestHandler):
         proxy = self.server.proxy
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         act = proxy.fault_for(Request(self.command, self.path, {name.lower(): value for name, value in self.headers.items()}))
-        if act == "refuse":
-            return self._answer(503, [], _error("SlowDown"))
-        if act == "conflict":
-            return self._answer(409, [], _error("ConditionalRequestConflict"))
-        if act == "unknown_header":
-            return self._answer(501, [], _error("NotImplemented", "A header you provided implies functionality that is not implemented"))
-        if act == "bad_checksum":
-            return self._answer(400, [], _error("InvalidRequest", "Unsupported header x-amz-checksum-sha256"))
+        if (fixed := _FIXED.get(act or "")) is not None:
+            return self._answer(*fixed)
         if act == "stale":
             # Of a page that nobody has asked for, a listing that is late knows nothing.
             return self._answer(*proxy.answers.get(self.path, (200, [("content-type", "application/xml")], _NOTHING_LISTED)))
         if act == "unconditional":
             self.server.forget(self.path)
         proxy.answers[self.path] = self._forward(body)
+        if act == "other_bytes":
+            status, headers, content = proxy.answers[self.path]
+            return self._answer(status, headers, bytes(byte ^ 1 for byte in content))
         if act == "lose_reply":
             return self._break_off()
         if act == "late_503":
@@ -185,10 +198,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing."""
-
-
-def _error(code: str, message: str = "") -> bytes:
-    return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
 
 
 @contextmanager

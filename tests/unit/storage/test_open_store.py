@@ -161,7 +161,7 @@ def test_a_file_system_that_does_not_create_a_file_once_holds_no_repository(
 @pytest.mark.fault("F91")
 def test_asking_a_directory_leaves_nothing_there(tmp_path: Path) -> None:
     repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
-    repository.require_create_once("app")
+    repository.require_suitable("app")
     assert [path.name for path in (tmp_path / "repository").rglob("*")] == ["app"]
 
 
