@@ -12,10 +12,12 @@ from typing import Any
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
+from streams_recovery.core.savepoint.writers import LoadedEntry
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.loaded_log import newest_loads
 from streams_recovery.storage.repository import Repository
 
 SECRETS_FILE = "STREAMS_RECOVERY_SECRETS_FILE"
@@ -64,6 +66,10 @@ class JobAccess:
     def repository(self) -> Repository:
         """A repository of this process's own."""
         return Repository(self.location, self.credentials, seal=self.seal)
+
+    def loads(self, application_id: str) -> tuple[LoadedEntry, ...]:
+        """What the newest restores of an application have recorded of the logs that they loaded, newest first."""
+        return newest_loads(self.repository(), Layout(application_id))
 
 
 def _read_secrets(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class StateLook:
         readings, named = reader.look(WrittenLogs(changelogs=changelogs, between=between, outputs=outputs), attempt, LOOKS_FOR_CUT)
         internal = internal_by_names(readings, named)
         check_by_names(
-            transactional=self._transactional({tp: readings.logs[tp].ends for tp in changelogs}),
+            transactional=self._transactional({tp: log.ends for tp, log in readings.logs.items()}),
             past_end=self.logs.past_end({tp: internal.committed.get(tp) for tp in self.logs.read}, self.described),
         )
         return FoundExact(
@@ -126,9 +126,12 @@ class StateLook:
         return FoundExact(captured_at=readings.captured_at, internal=readings.internal, proof=found)
 
     def _transactional(self, ends: Offsets) -> bool:
-        """True when what was written to changelogs since the last proof was written in transactions. Where nothing was, that proof holds."""
-        moved = [tp for tp in self.topics.partitions(TopicRole.CHANGELOG) if ends[tp] != self.before[tp][0]]
-        return not moved or self.logs.all_transactional(moved, ends)
+        """True when what was written to internal topics since the last proof was written in transactions. Where nothing was, that proof holds."""
+        changelogs, between = (
+            [tp for tp in self.topics.partitions(role) if ends[tp] != self.before[tp][0]]
+            for role in (TopicRole.CHANGELOG, TopicRole.REPARTITION)
+        )
+        return not self.logs.without_transactions(changelogs, between, ends)
 
 
 Positions = Mapping[TopicPartition, ArchivedTo]

@@ -79,8 +79,8 @@ def archive(context: Tasks, spec: ArchiveSpec, access: JobAccess) -> ArchiveResu
     connection = access.cluster
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster(lambda: connection, timeout=_CALL_SECONDS))
-        wanted = spec.cut_seconds is not None
-        logs = stack.enter_context(impatient_named_logs(spec.application_id, connection, cluster, wall_clock)) if wanted else None
+        named = impatient_named_logs(spec.application_id, connection, cluster, wall_clock, partial(access.loads, spec.application_id))
+        logs = None if spec.cut_seconds is None else stack.enter_context(named)
         return Archiver(context=context, spec=spec, access=access, cluster=cluster, logs=logs).run()
 
 

@@ -176,7 +176,7 @@ def test_looks_of_an_archiver_find_a_cut_by_names_where_readings_of_what_stands_
             counts.start()
             counts.await_work(reader)
             base = savepoint(recovery)
-            with impatient_named_logs(counts.id, recovery.connection, recovery.cluster, recovery.clock) as names:
+            with impatient_named_logs(counts.id, recovery.connection, recovery.cluster, recovery.clock, recovery.loads) as names:
                 topics, why = StateTopics.of(base, ()), set[str]()
                 read = topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
                 look = StateLook(

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.savepoint.writers import not_proven
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.transactions import Transactions
@@ -119,7 +120,8 @@ def test_writers_are_proven_transactional_or_not(
     write(Producer(connection.client_config(**{"enable.idempotence": True})), topic, 2)
 
     writers = transactions.transactional_writers([silent, transactional, mixed])
-    assert {partition: found.proven for partition, found in writers.items()} == {silent: False, transactional: True, mixed: False}
+    ends = dict.fromkeys(writers, 9)
+    assert not_proven(writers, ends, {}, state=[silent, transactional, mixed]) == (silent, mixed)
     assert (writers[silent].transactional, writers[silent].other) == ((), ())
     assert len(writers[mixed].transactional) == len(writers[mixed].other) == 1
 
@@ -129,13 +131,13 @@ def test_writers_are_proven_transactional_or_not(
     while transactions.blocking([transactional]):
         assert time.monotonic() < deadline
     # Between its transactions a writer is still known for what it is.
-    assert transactions.transactional_writers([transactional])[transactional].proven
+    assert not_proven(transactions.transactional_writers([transactional]), ends, {}, state=[transactional]) == ()
 
 
 def test_a_plain_producer_is_remembered_by_nobody(transactions: Transactions, connection: KafkaConnection, topic: str) -> None:
     write(Producer(connection.client_config()), topic, 0)
     found = transactions.transactional_writers([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
-    assert (found.transactional, found.other, found.proven) == ((), (), False)
+    assert (found.transactional, found.other) == ((), ())
 
 
 def test_partitions_that_do_not_exist_are_an_error(transactions: Transactions, topic: str) -> None:

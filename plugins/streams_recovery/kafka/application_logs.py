@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -13,11 +13,12 @@ from streams_recovery.core.names import own_transactions
 from streams_recovery.core.remedies.transactions import OpenTransaction
 from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import Committed, InternalEnds, Offsets, past_end
+from streams_recovery.core.savepoint.writers import Loaded, LoadedEntry, Writers, loaded_by, not_proven
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.transactions import Transactions, Writers
+from streams_recovery.kafka.transactions import Transactions
 
 # A running application is still for a few milliseconds between two transactions: who looks too late misses them.
 _LOOK_SECONDS = 0.01
@@ -33,7 +34,8 @@ _NAMED = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationLogs:
     """The logs that one application writes and reads. ``read`` are the partitions of which it commits offsets; an open transaction is waited for ``patience``
-    seconds. ``clock`` tells the time in ms.
+    seconds. ``clock`` tells the time in ms. ``loads`` reads what restores of the application have recorded, newest first, and is asked only where a log has
+    writers that are not proven transactional.
     """
 
     application_id: str
@@ -43,6 +45,7 @@ class ApplicationLogs:
     read: tuple[TopicPartition, ...]
     clock: Callable[[], int]
     patience: float
+    loads: Callable[[], Iterable[LoadedEntry]]
 
     def committed(self) -> Committed:
         """See ``LogReader``."""
@@ -89,12 +92,18 @@ class ApplicationLogs:
             committed, self.high_watermarks(tuple(committed)), epochs=epochs, epoch_ends=self.cluster.epoch_ends(earlier) if earlier else {}
         )
 
-    def all_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> bool:
-        """True when these logs have records, and all of their producers wrote in transactions."""
+    def all_transactional(self, changelogs: Collection[TopicPartition], between: Collection[TopicPartition], ends: Offsets) -> bool:
+        """True when the changelogs have records, and all that was written to them and to the repartition partitions ``between`` was written in transactions."""
+        return any(ends[tp] > 0 for tp in changelogs) and not self.without_transactions(changelogs, between, ends)
+
+    def without_transactions(
+        self, changelogs: Collection[TopicPartition], between: Collection[TopicPartition], ends: Offsets
+    ) -> tuple[TopicPartition, ...]:
+        """Those that are not proven to have been written in transactions only, as far as leaders remember writers. See ``core.savepoint.writers``."""
         # A log without records holds no effect of anything, so no transactions have to be proven for it.
-        written = [tp for tp in changelogs if ends[tp] > 0]
-        writers = self.transactions.transactional_writers(written)
-        return bool(written) and all(writers[tp].proven for tp in written)
+        writers = self.transactions.transactional_writers([tp for tp in (*changelogs, *between) if ends[tp] > 0])
+        open_ = not_proven(writers, ends, {}, state=changelogs)
+        return not_proven({tp: writers[tp] for tp in open_}, ends, self._loaded(open_), state=changelogs)
 
     def not_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> tuple[TopicPartition, ...]:
         """The logs with records of producers without transactions; empty when any sign shows that the application has transactions. A restore loads without
@@ -102,7 +111,9 @@ class ApplicationLogs:
         """
         written = [tp for tp in changelogs if ends[tp] > 0]
         writers = self.transactions.transactional_writers(written) if written else {}
-        others = tuple(sorted(tp for tp, found in writers.items() if found.other))
+        suspected = [tp for tp, found in writers.items() if found.other]
+        loaded = self._loaded(suspected)
+        others = tuple(sorted(tp for tp in suspected if writers[tp].since(loaded.get(tp), ends[tp]).other))
         if not others or any(found.transactional for found in writers.values()):
             return ()
         return () if self.transactions.registered(own_transactions(self.application_id)) else others
@@ -124,7 +135,22 @@ class ApplicationLogs:
         unknown = {one for found in writers.values() for one in found.transactional} - known
         ids, own = self.transactions.transactional_ids(unknown), own_transactions(self.application_id)
         others = {one for one in unknown if one not in ids or not own.fullmatch(ids[one])}
-        return frozenset(shared | {tp.topic for tp, found in writers.items() if found.other or not others.isdisjoint(found.transactional)})
+        shared |= {tp.topic for tp, found in writers.items() if not others.isdisjoint(found.transactional)}
+        return frozenset(shared | self._written_without({tp: found for tp, found in writers.items() if found.other}))
+
+    def _written_without(self, writers: Mapping[TopicPartition, Writers]) -> set[str]:
+        """The topics of these partitions that were written to without transactions, but for what a restore has loaded."""
+        if not writers:
+            return set()
+        return {tp.topic for tp in not_proven(writers, self.high_watermarks(tuple(writers)), self._loaded(writers), state=())}
+
+    def _loaded(self, partitions: Collection[TopicPartition]) -> Loaded:
+        """What restores have recorded of these, where they are the same topics on the same cluster."""
+        entries = tuple(self.loads()) if partitions else ()
+        if not entries:
+            return {}
+        topics = self.cluster.describe_topics({tp.topic for tp in partitions})
+        return loaded_by(entries, self.cluster.cluster_id(), {name: topic.topic_id for name, topic in topics.items()})
 
     def partitions(
         self,
@@ -169,7 +195,11 @@ class ApplicationLogs:
 
 @contextmanager
 def impatient_logs(
-    application_id: str, connection: KafkaConnection, cluster: KafkaCluster, clock: Callable[[], int]
+    application_id: str,
+    connection: KafkaConnection,
+    cluster: KafkaCluster,
+    clock: Callable[[], int],
+    loads: Callable[[], Iterable[LoadedEntry]],
 ) -> Iterator[ApplicationLogs]:
     """The logs of an application, for a caller with other things to do: calls have a short limit. ``read`` is still to be set."""
     with (
@@ -184,4 +214,5 @@ def impatient_logs(
             read=(),
             clock=clock,
             patience=_PATIENCE_SECONDS,
+            loads=loads,
         )

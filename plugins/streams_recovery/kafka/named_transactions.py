@@ -8,7 +8,7 @@ other record of a group begins with its id too.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -29,6 +29,7 @@ from streams_recovery.core.named_transactions.cut import (
 from streams_recovery.core.named_transactions.readings import GroupRecord, NamedBatch, NamedReadings, Offsets, WrittenLogs, read_named
 from streams_recovery.core.named_transactions.way import NamesFacts, RecentTransactions
 from streams_recovery.core.remedies.transactions import OFFSETS_TOPIC
+from streams_recovery.core.savepoint.writers import LoadedEntry
 from streams_recovery.core.words import first_names
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.application_logs import ApplicationLogs, impatient_logs
@@ -321,8 +322,12 @@ class NamedLogs(ClusterVerbs):
 
 @contextmanager
 def impatient_named_logs(
-    application_id: str, connection: KafkaConnection, cluster: KafkaCluster, clock: Callable[[], int]
+    application_id: str,
+    connection: KafkaConnection,
+    cluster: KafkaCluster,
+    clock: Callable[[], int],
+    loads: Callable[[], Iterable[LoadedEntry]],
 ) -> Iterator[NamedLogs]:
     """The same for a caller with other things to do: see ``impatient_logs``."""
-    with impatient_logs(application_id, connection, cluster, clock) as logs, NamedLogs(connection, logs) as names:
+    with impatient_logs(application_id, connection, cluster, clock, loads) as logs, NamedLogs(connection, logs) as names:
         yield names

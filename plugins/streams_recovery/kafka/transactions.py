@@ -6,7 +6,6 @@ import functools
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kafka.structs import TopicPartition as PurePartition
@@ -15,6 +14,7 @@ from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.remedies.remedy import Remedy
 from streams_recovery.core.remedies.transactions import OpenTransaction, end, wait
+from streams_recovery.core.savepoint.writers import ProducerProgress, Writers
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
@@ -23,32 +23,6 @@ from streams_recovery.kafka.logs import by_leader
 _ONGOING = "Ongoing"
 _UNDECIDED = [_ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
 _DECIDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writers:
-    """Producer ids that a partition's leader remembers, by default for a day after their last record.
-
-    ``transactional`` have ended or begun a transaction there, ``other`` have not. Leaders do not remember a producer that is not even idempotent, so this
-    proves something about the application's own writers only when no other program writes to its internal topics.
-    """
-
-    transactional: tuple[int, ...]
-    other: tuple[int, ...]
-
-    @property
-    def proven(self) -> bool:
-        """True when there are writers, and all of them wrote in transactions. No writer at all proves nothing."""
-        return bool(self.transactional) and not self.other
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class ProducerProgress:
-    """The progress of a producer on a partition, as its leader remembers it. Equal at two moments: it wrote nothing in between."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
 
 
 class Transactions(ClusterVerbs):
@@ -122,15 +96,7 @@ class Transactions(ClusterVerbs):
         """The progress of every producer that the leader of each partition remembers. Leaders do not remember a producer that is not idempotent: only the log's
         end tells of it.
         """
-        return {
-            partition: tuple(
-                sorted(
-                    ProducerProgress(producer_id=one.producer_id, producer_epoch=one.producer_epoch, last_sequence=one.last_sequence)
-                    for one in producers
-                )
-            )
-            for partition, producers in self._producers(partitions).items()
-        }
+        return {partition: _progress(producers) for partition, producers in self._producers(partitions).items()}
 
     def undecided(self, transactional_id: re.Pattern[str]) -> tuple[str, ...]:
         """Transactional ids that match whole and have a transaction that is neither committed nor aborted yet.
@@ -215,5 +181,19 @@ def _hangs(tp: TopicPartition, producer: Any, description: Any) -> bool:
 def _writers(producers: Collection[Any]) -> Writers:
     # A coordinator epoch is written by the marker that ends a transaction, so a writer that has one, or is inside one, is transactional.
     transactional = {item.producer_id for item in producers if item.coordinator_epoch >= 0 or item.current_transaction_start_offset >= 0}
-    other = {item.producer_id for item in producers} - transactional
-    return Writers(transactional=tuple(sorted(transactional)), other=tuple(sorted(other)))
+    other = [item for item in producers if item.producer_id not in transactional]
+    return Writers(transactional=tuple(sorted(transactional)), other=_progress(other))
+
+
+def _progress(producers: Collection[Any]) -> tuple[ProducerProgress, ...]:
+    return tuple(
+        sorted(
+            ProducerProgress(
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                last_sequence=one.last_sequence,
+                last_timestamp=one.last_timestamp,
+            )
+            for one in producers
+        )
+    )

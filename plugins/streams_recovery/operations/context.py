@@ -20,6 +20,7 @@ from streams_recovery.core.repository.lease import HolderProcess
 from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.savepoint.topology import Topics
+from streams_recovery.core.savepoint.writers import LoadedEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.opened import opened
@@ -28,6 +29,7 @@ from streams_recovery.operations.ownership import Applications, StartedByRole, c
 from streams_recovery.operations.sites import LOOK_SECONDS, Sites, sites_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.loaded_log import newest_loads
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.open_store import key_in_file
 from streams_recovery.storage.repository import Repository
@@ -117,6 +119,10 @@ class RecoveryContext(ApplicationAtSite):
         """The configured topics; where inputs are configured by pattern, with those that the patterns mean on the cluster at this moment."""
         topics = self.config.topics
         return topics.on(self.cluster.topic_names()) if topics.input_patterns else topics
+
+    def loads(self) -> tuple[LoadedEntry, ...]:
+        """What the newest restores have recorded of the logs that they loaded, newest first."""
+        return newest_loads(self.repository, self.layout)
 
     def spark_master(self) -> str:
         """The master of Spark jobs. Asked for only when there is one to submit: many commands need no Spark. Raises what ``ConnectionSource`` does."""

@@ -284,7 +284,7 @@ def _guarantee(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: Qu
         return ()
     changelogs = [TopicPartition(one.name, number) for one in topics if one.role is TopicRole.CHANGELOG for number in range(one.partitions)]
     try:
-        with impatient_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock) as logs:
+        with impatient_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock, recovery.loads) as logs:
             found = logs.not_transactional(changelogs, recovery.cluster.high_watermarks(changelogs))
     except RecoveryError:
         return ()

@@ -63,13 +63,14 @@ def _missing_writers(recovery: RecoveryContext) -> Missing | None:
 
 
 def _writers_proven(recovery: RecoveryContext) -> bool:
-    """True where no changelog was written by anybody without transactions, as far as that is known."""
-    changelogs = [name for name in internal_topics(recovery) if recovery.config.internal_role(name) is TopicRole.CHANGELOG]
-    partitions = tuple(recovery.cluster.replicas(changelogs))
-    with impatient_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock) as logs:
-        return not partitions or logs.all_transactional(partitions, recovery.cluster.high_watermarks(partitions))
+    """True where all that was written to internal topics was written in transactions, as far as that is known."""
+    partitions = tuple(recovery.cluster.replicas(internal_topics(recovery)))
+    changelogs = [tp for tp in partitions if recovery.config.internal_role(tp.topic) is TopicRole.CHANGELOG]
+    between = [tp for tp in partitions if tp not in changelogs]
+    with impatient_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock, recovery.loads) as logs:
+        return not changelogs or logs.all_transactional(changelogs, between, recovery.cluster.high_watermarks(partitions))
 
 
 def _missing_facts(recovery: RecoveryContext) -> Missing | None:
-    with impatient_named_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock) as names:
+    with impatient_named_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock, recovery.loads) as names:
         return missing_in(names.facts())

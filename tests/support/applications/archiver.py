@@ -76,7 +76,9 @@ def archiving(
                 logs = None
                 if spec.cut_seconds is not None:
                     spec = replace(spec, cut_seconds=1.0)
-                    logs = stack.enter_context(impatient_named_logs(spec.application_id, recovery.connection, cluster, clock))
+                    logs = stack.enter_context(
+                        impatient_named_logs(spec.application_id, recovery.connection, cluster, clock, recovery.loads)
+                    )
                 archiver.Archiver(
                     context=session.spark.sparkContext,
                     spec=spec,

@@ -142,6 +142,7 @@ class NamedCounts:
                 read=(),
                 clock=lambda: 0,
                 patience=60,
+                loads=tuple,
             )
             with _Disturbed(connection, logs, meanwhile) as found:
                 yield found

@@ -21,6 +21,7 @@ from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
 from streams_recovery.core.sandbox.results import SlotEntry
 from streams_recovery.core.savepoint.cut import QuiesceRecord
+from streams_recovery.core.savepoint.writers import LoadedEntry
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.core.status.alerts import AlertsEntry
@@ -39,6 +40,7 @@ LOGS: dict[str, type] = {
     "holds": HoldEntry,
     "inspections": Inspection,
     "journal": JournalEntry,
+    "loaded": LoadedEntry,
     "locks": LockRecord,
     "outputs-compared": OutputsReport,
     "ownership": OwnershipEntry,

@@ -12,9 +12,9 @@ import pytest
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.named_transactions.cut import LookAgain, cut_with_outputs
 from streams_recovery.core.named_transactions.readings import NamedBatch, NamedReadings, WrittenLogs, read_named
+from streams_recovery.core.savepoint.writers import Writers
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.named_transactions import NamedLogs
-from streams_recovery.kafka.transactions import Writers
 from tests.support.kafka.named_transactions_model import BETWEEN, CHANGELOGS, OUTPUT, WRITTEN, World
 
 OWN, OTHER = 7, 99
@@ -53,6 +53,7 @@ class Reader(World):
             read=(),
             clock=lambda: 0,
             patience=1,
+            loads=tuple,
         )
 
     def batches(self, ranges: Any) -> Any:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -9,9 +10,10 @@ from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.savepoint.writers import ProducerProgress, Writers
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.transactions import Transactions, Writers
+from streams_recovery.kafka.transactions import Transactions
 from tests.support.kafka.scripted_clients import Script, ScriptedClients
 
 TP = TopicPartition("t", 0)
@@ -127,21 +129,21 @@ def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
         transactions([]).transactional_writers([TP, TopicPartition("t", 1)])
 
 
+SEVEN = ProducerProgress(producer_id=7, producer_epoch=0, last_sequence=0, last_timestamp=0)
+
+
 @pytest.mark.parametrize(
-    ("producers", "writers", "proven"),
+    ("producers", "writers"),
     [
-        ([], Writers(transactional=(), other=()), False),
-        ([producer(7)], Writers(transactional=(), other=(7,)), False),
-        ([producer(7, epoch=0)], Writers(transactional=(7,), other=()), True),
-        ([producer(7, start=0)], Writers(transactional=(7,), other=()), True),
-        ([producer(9, epoch=2), producer(7), producer(8, start=5)], Writers(transactional=(8, 9), other=(7,)), False),
+        ([], Writers(transactional=(), other=())),
+        ([producer(7)], Writers(transactional=(), other=(SEVEN,))),
+        ([producer(7, epoch=0)], Writers(transactional=(7,), other=())),
+        ([producer(7, start=0)], Writers(transactional=(7,), other=())),
+        ([producer(9, epoch=2), producer(7), producer(8, start=5)], Writers(transactional=(8, 9), other=(SEVEN,))),
     ],
 )
-def test_writers_are_proven_only_when_there_are_some_and_all_are_transactional(
-    producers: list[ProducerState], writers: Writers, proven: bool
-) -> None:
-    found = transactions(producers).transactional_writers([TP])[TP]
-    assert (found, found.proven) == (writers, proven)
+def test_a_writer_is_transactional_that_has_ended_or_begun_a_transaction(producers: list[ProducerState], writers: Writers) -> None:
+    assert transactions(producers).transactional_writers([TP])[TP] == writers
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,8 @@ def shared_by(of_outputs: list[object], listing: list[object] | None = None) -> 
     opened = Transactions(KafkaConnection(bootstrap_servers="nowhere:1", properties={}))
     script = Script(describe_producers=[leaders({0: [producer(7, epoch=3)]}, "changelog"), *of_outputs], list_transactions=listing or [])
     opened._clients = ScriptedClients(pure=script)
-    nobody = cast("Any", None)
-    logs = ApplicationLogs(application_id="app", cluster=nobody, groups=nobody, transactions=opened, read=(), clock=lambda: 0, patience=1.0)
+    nobody, cluster = cast("Any", None), cast("Any", SimpleNamespace(high_watermarks=lambda partitions: dict.fromkeys(partitions, 9)))
+    logs = ApplicationLogs(
+        application_id="app", cluster=cluster, groups=nobody, transactions=opened, read=(), clock=lambda: 0, patience=1.0, loads=tuple
+    )
     return logs.shared([TopicPartition("out", 0), TopicPartition("out", 1)], [TopicPartition("changelog", 0)])

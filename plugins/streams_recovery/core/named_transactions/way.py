@@ -9,7 +9,8 @@ That asks of an application and its cluster, in this order:
 3. the right to read ``__consumer_offsets``, and a cluster that shows it;
 4. the present members' last transactions, each of which has raised its producer's epoch: a client before 4.0 keeps it, also on a new cluster;
 5. none of the last offsets of the group committed or deleted outside a transaction;
-6. changelogs whose writers, as far as brokers remember them, are all transactional; and no topic that the application reads and writes.
+6. internal topics whose writers, as far as brokers remember them, are all transactional, but for those of a restore that have written nothing since; and no
+   topic that the application reads and writes.
 
 The first three are conditions that stay. The next two are what the group's partition shows of the last moments. An application that has committed nothing in
 these is not refused: the cut proves them again of what it reads.
@@ -167,8 +168,11 @@ def missing_of_loops(read: Iterable[str], written: Collection[str]) -> Missing |
 
 
 def missing_writers() -> Missing:
-    """A restore loads changelogs without transactions, and so does an application that works at least once."""
-    text = "its changelogs do not show that all who wrote there use transactions. A restore does not, and brokers remember it for a day"
+    """An application that works at least once writes without transactions, and so does any other producer without a transactional id."""
+    text = (
+        "its internal topics do not show that all of their writers use transactions. Brokers remember one that does not for a day. A restore's counts only "
+        "if that was one of an older release"
+    )
     return Missing(condition=Condition.WRITERS, text=text)
 
 

@@ -161,6 +161,11 @@ class Layout:
         return f"{self.application_id}/sites/"
 
     @property
+    def loaded(self) -> str:
+        """Prefix of the numbered records of what restores have loaded: how far their producers had come."""
+        return f"{self.application_id}/loaded/"
+
+    @property
     def read_up_to(self) -> str:
         """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
         return f"{self.application_id}/read-up-to/"

@@ -48,6 +48,7 @@ from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
 from streams_recovery.core.sandbox.results import SlotEntry
 from streams_recovery.core.savepoint.cut import QuiesceRecord
+from streams_recovery.core.savepoint.writers import LoadedEntry
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import unfinished
@@ -381,6 +382,7 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.scheduled_runs, kind=RunEntry, shortened=True),
         _Family(prefix=layout.ownership, kind=OwnershipEntry),
         _Family(prefix=layout.read_up_to, kind=ReadUpTo),
+        _Family(prefix=layout.loaded, kind=LoadedEntry),
         _Family(prefix=layout.sites, kind=SiteEntry),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
         _Family(prefix=layout.archive, kind=ArchiveEntry, shortened=True, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY),

@@ -72,7 +72,7 @@ def _compared(recovery: RecoveryContext, manifest: Manifest, names: NamedProof) 
     cut_back = {tp: f"it ends at {ends[tp]}, before {end}" for tp, (_, end) in same.items() if ends[tp] < end}
     whole = {tp: span for tp, span in same.items() if tp not in cut_back}
     with (
-        impatient_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock) as logs,
+        impatient_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock, recovery.loads) as logs,
         NamedLogs(recovery.connection, logs) as reader,
     ):
         batches = reader.batches(whole) if whole else {}

@@ -24,6 +24,7 @@ from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock, require_held, require_lock
 from streams_recovery.operations.restore.drain import awaited_inputs, whole_input
 from streams_recovery.operations.restore.evidence import keep_evidence
+from streams_recovery.operations.restore.loaded import record_loaded
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.outputs_behind import list_outputs_behind
 from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
@@ -48,7 +49,7 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
     """Set every committed offset with its metadata and read them back. Last of the changes on the cluster: until now a start would not have
     continued from the savepoint. All or nothing. Raises ``ApplicationRunning`` when the group has members.
     """
-    guarded(recovery, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
+    written = guarded(recovery, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
     planned = stored_plan(recovery, ticket)
     removed = offsets_to_remove(recovery, planned) if planned.from_input else []
     # Of offsets that were to stay only those that are lost are set: the application may have had others before an earlier attempt.
@@ -58,6 +59,7 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
     if wanted or planned.part.scope is RestoreScope.STATE:
         recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
     list_outputs_behind(recovery, ticket, planned)
+    record_loaded(recovery, ticket, planned, written)
     note(recovery, ticket, Phase.OFFSETS_SET)
     with_metadata = sum(1 for value in wanted.values() if value.metadata)
     return OffsetsSummary(partitions=len(wanted), with_metadata=with_metadata, removed=len(removed), groups=moved)

@@ -59,7 +59,7 @@ def _look(recovery: RecoveryContext, ticket: Ticket, found: Discovery, reader: N
     readings, named = reader.look(written, attempt, attempts)
     internal, proof = internal_by_names(readings, named), proof_by_names(named, reader.group_partition(), attempt)
     check_by_names(
-        transactional=reader.logs.all_transactional(changelogs, {tp: readings.logs[tp].ends for tp in changelogs}),
+        transactional=reader.logs.all_transactional(changelogs, written.between, {tp: log.ends for tp, log in readings.logs.items()}),
         past_end=reader.logs.past_end({tp: internal.committed.get(tp) for tp in reader.logs.read}, found.topics),
     )
     partitions = ends_by_names(completed(recovery, found, internal), proof.names)

@@ -235,7 +235,7 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
     held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
     changelogs, guarantee = found.partitions(TopicRole.CHANGELOG), recovery.config.application.guarantee
     asks = guarantee is Guarantee.EXACTLY_ONCE_V2 and readings.exact
-    transactional = asks and logs.all_transactional(changelogs, readings.ends)
+    transactional = asks and logs.all_transactional(changelogs, found.partitions(TopicRole.REPARTITION), readings.ends)
     evidence = CutEvidence(
         mode=quiesced.mode,
         guarantee=guarantee,

@@ -40,6 +40,7 @@ def logs_of(recovery: RecoveryContext, found: Discovery) -> ApplicationLogs:
         read=found.partitions(TopicRole.INPUT, TopicRole.REPARTITION),
         clock=recovery.clock,
         patience=float(recovery.config.backup.consistency.timeout_seconds),
+        loads=recovery.loads,
     )
 
 
