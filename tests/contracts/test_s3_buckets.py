@@ -13,7 +13,8 @@ import pytest
 
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refused
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.core.repository.retention import DAY_MS, Harm
+from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.core.repository.undelete import Harm
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.storage.append_log import AppendLog

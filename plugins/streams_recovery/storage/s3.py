@@ -28,7 +28,8 @@ from botocore.config import Config
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.core.repository.retention import ObjectLock, ObjectVersion, StoredFile, same_by_tag
+from streams_recovery.core.repository.retention import ObjectLock, StoredFile
+from streams_recovery.core.repository.undelete import ObjectVersion, same_by_tag
 from streams_recovery.storage.conditional_put import untrusted
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.open_store import authorities, raise_unless_gone

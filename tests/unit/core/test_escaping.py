@@ -24,8 +24,9 @@ from streams_recovery.core.offsets.group_changes import GroupAction, GroupChange
 from streams_recovery.core.offsets.snapshot import OffsetChange
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.remedies.remedy import as_refused
-from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, Harm, KeptWork, StoredFile, Undelete
+from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, KeptWork, StoredFile
 from streams_recovery.core.repository.seal import ForgedRecord
+from streams_recovery.core.repository.undelete import Harm, Undelete
 from streams_recovery.core.restore.parts.rebuild import RebuildPart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.planned import TopicToDelete

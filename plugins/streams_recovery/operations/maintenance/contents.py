@@ -34,15 +34,11 @@ from streams_recovery.core.repository.retention import (
     Pins,
     RunWork,
     StoredFile,
-    Undelete,
-    began_anew,
-    in_order,
-    left_alone,
     pinned,
-    to_undelete,
 )
 from streams_recovery.core.repository.seal import Adoption
 from streams_recovery.core.repository.sites import SiteEntry
+from streams_recovery.core.repository.undelete import Undelete, began_anew, in_order, left_alone, to_undelete
 from streams_recovery.core.restore.point_in_time import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry

@@ -1,4 +1,4 @@
-"""What a site lacks: inputs that nobody carries there, and room for the state."""
+"""What is found before a savepoint or a restore: settings that keep no state, too few brokers, unknown members, and too little room."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from streams_recovery.core.checks.facts import AUTO_CREATE, BrokerFacts, Facts, 
 from streams_recovery.core.checks.runs import HOLD, MEMBERS, ROOM, MemberFacts, PauseFacts, Room
 from streams_recovery.core.checks.savepoints import HANGING, UNATTRIBUTED, AttributionGaps, HangingFacts
 from streams_recovery.core.group_members import KnownInstance, Roll, roll
-from streams_recovery.core.kafka_types import GroupMember, Profile, StoreKind, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import GroupMember, Profile, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.preflight.checks import (
     before_restore,
     bytes_to_make,
-    inputs_there,
     loses_unread,
     lost_with_cluster,
     not_exactly_once,
@@ -403,54 +402,6 @@ def saved_topic(
 ) -> TopicImage:
     images = tuple(dataclasses.replace(ROWS, partition=number) for number in range(partitions))
     return dataclasses.replace(topic(images, name=name), role=role, archived=archived, replication_factor=replicas)
-
-
-def there(partitions: int) -> TopicDescription:
-    return TopicDescription(name="in", topic_id="x", partitions=partitions, replication_factor=1, config={}, leader_epochs=())
-
-
-def found(image: TopicImage, described: dict[str, TopicDescription], *unseen: str) -> list[tuple[str, PreflightSeverity]]:
-    return [(one.kind, one.severity) for one in inputs_there(TOOLS, {"in": image}, described, unseen, {})]
-
-
-@pytest.mark.parametrize("role", list(TopicRole))
-@pytest.mark.parametrize("archived", [True, False])
-def test_what_is_read_must_be_there_or_in_the_savepoint(role: TopicRole, archived: bool) -> None:
-    lacking = role in (TopicRole.INPUT, TopicRole.GLOBAL) and not archived
-    expected = [("inputs", PreflightSeverity.BLOCKING)] if lacking else []
-    assert found(saved_topic("orders", role, archived=archived), {}) == expected
-    assert found(saved_topic("orders", role, archived=archived), {}, "in") == [], "it may be there"
-
-
-@pytest.mark.parametrize(("partitions", "expected"), [(2, []), (1, ["partitions"]), (3, ["partitions"])])
-def test_an_input_has_as_many_partitions_as_in_the_savepoint(partitions: int, expected: list[str]) -> None:
-    assert [kind for kind, _ in found(saved_topic("orders"), {"in": there(partitions)})] == expected
-    assert found(saved_topic("orders", TopicRole.OUTPUT), {"in": there(partitions)}) == []
-
-
-@pytest.mark.remedy("site-partitions-mirrored")
-@pytest.mark.parametrize(
-    ("partitions", "ends", "says", "never"),
-    [
-        (1, {0: 0}, ". Give it 2: it was never written to there: kafka-topics.sh --bootstrap-server k:9092 --alter", "mirror"),
-        (1, {0: 7}, "mirror it again from its beginning, into a topic that is created with 2 partitions", "kafka-topics.sh"),
-        (1, {}, "mirror it again", "kafka-topics.sh"),
-        (5, {}, "if the input has got 5 partitions since that savepoint, take one now", "kafka-topics.sh"),
-        (5, dict.fromkeys(range(5), 0), "Kafka takes no partition away", "kafka-topics.sh"),
-    ],
-)
-def test_what_to_do_about_other_partitions_is_possible_and_leaves_no_key_beside_its_state(
-    partitions: int, ends: dict[int, int], says: str, never: str
-) -> None:
-    name = "primary.orders"
-    found = {TopicPartition(name, number): end for number, end in ends.items()}
-    [one] = inputs_there(TOOLS, {name: saved_topic("orders")}, {name: there(partitions)}, (), found)
-    assert one.text.startswith(f"{name} has {partitions} partitions there and 2 in the savepoint, so keys would go to other tasks")
-    assert says in str(one)
-    assert never not in str(one)
-    # Mirrored again into another one, which topic_map names: then the finding is gone.
-    again = "primary.orders.again"
-    assert inputs_there(TOOLS, {again: saved_topic("orders")}, {name: there(partitions), again: there(2)}, (), found) == ()
 
 
 def test_what_a_restore_writes_counts_with_its_replicas_and_only_what_it_makes() -> None:
