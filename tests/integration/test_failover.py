@@ -13,6 +13,7 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.archive.tick import ARCHIVER_LEASE_SECONDS
 from streams_recovery.core.errors import Refused, SparkJobFailed, TargetNotEmpty
 from streams_recovery.core.repository.sites import PRIMARY
+from streams_recovery.core.restore.parts.move import MovePart
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -201,7 +202,7 @@ def test_a_lost_cluster_is_left_on_a_word_and_what_is_left_there_is_stopped_when
     with pytest.raises(Refused, match="'dr' is typed as the site that cannot be reached"):
         sites.move("dr", in_session, lost="dr")
     assert sites.runs_at() == [PRIMARY], "nothing was touched by what was refused"
-    assert sites.move("dr", in_session, lost=PRIMARY).move is not None
+    assert isinstance(sites.move("dr", in_session, lost=PRIMARY).part, MovePart)
     assert sites.runs_at() == ["dr"]
     assert belongs_to(sites) == ("dr", True, (PRIMARY,))
     assert sites.at("dr").state() == {"a": 2, "b": 2, "c": 1}

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from spark_jobs.transforms.segment_reader import chosen_batches
-from streams_recovery.application.factory import open_application
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, PrefixDiffers, Refused, StateDamaged, TargetNotEmpty
-from streams_recovery.core.jobs.spec import CutBy, JobPlan, RestoreSpec
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.restore.single_topics import HowKnown, ReadOn
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
-from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import unfinished_restore
-from tests.support.applications.restore_steps import checked, load, load_of, verified
+from tests.support.applications.restore_steps import checked, load, load_of
 from tests.support.applications.savepoint_steps import publish, take
-from tests.support.applications.small import RUNNING, Small, configured, says, small_application
+from tests.support.applications.single_topics import Row, archived, brought_back, committed, ended, opened, rows, running, topics
+from tests.support.applications.small import Small, configured, small_application
 from tests.support.kafka.consumers import member
 from tests.support.kafka.records import write
 
-Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
 T0 = 1_700_000_000_000
 # What a careless tool loses: headers, a null value, a null header, an empty value, no key, timestamps out of order.
 ROWS: list[Row] = [
@@ -53,61 +48,6 @@ def app(small: Small) -> Small:
     done.result(30)
     recovery.groups.set_offsets(recovery.application_id, {small.input: CommittedOffset(offset=8, metadata="AgAA", leader_epoch=None)})
     return replace(small, recovery=recovery)
-
-
-def topics(app: Small, *names: str, **wanted: Any) -> restore.RestoreTopics:
-    return restore.RestoreTopics(topics=names or (app.input.topic,), reason="test", **wanted)
-
-
-def rows(recovery: RecoveryContext, tp: TopicPartition) -> list[dict[str, object]]:
-    """Every record of a log, its offset left out."""
-    start, end = recovery.cluster.log_starts([tp])[tp], recovery.cluster.high_watermarks([tp])[tp]
-    with RangeReader(recovery.connection, tp, start, end) as reader:
-        return [{name: value for name, value in row.items() if name != "offset"} for batch in reader for row in batch.to_pylist()]
-
-
-def opened(recovery: RecoveryContext, request: restore.RestoreTopics) -> restore.RestoreTicket:
-    planned = restore.plan(recovery, request)
-    return restore.open_restore(recovery, request, run_id="run" + planned.hash[:8], requested_by="test", approved_hash=planned.hash)
-
-
-def ended(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> restore.RestoreReport:
-    """The steps behind the load."""
-    proven = verified(recovery, ticket)
-    restore.set_offsets(recovery, ticket)
-    restore.wipe_noted(recovery, ticket)
-    return restore.finish_topics(recovery, ticket, proven)
-
-
-def brought_back(recovery: RecoveryContext, request: restore.RestoreTopics) -> restore.RestoreReport:
-    """All steps, the job's work done here."""
-    ticket = opened(recovery, request)
-    restore.prepare_topics(recovery, ticket)
-    checked(recovery, ticket, load(recovery, restore.plan_load(recovery, ticket)))
-    return ended(recovery, ticket)
-
-
-def running(recovery: RecoveryContext) -> RecoveryContext:
-    """The same application with an instance that runs."""
-    command = json.loads(recovery.config.model_dump_json())["runs"]["command"]
-    config = configured(recovery, runs={"command": {**command, "status": says(RUNNING)}})
-    return replace(recovery, config=config, application=open_application(config.runs, recovery.application_id))
-
-
-def archived(recovery: RecoveryContext, job: JobPlan) -> list[Row]:
-    """What the job is to write."""
-    assert job.spec is not None
-    [part] = recovery.artifacts.read(RestoreSpec, job.spec).partitions
-    found = []
-    for batch in chosen_batches(recovery.repository, part.files, part.cut):
-        for row in batch.to_pylist():
-            headers = [(one["key"], one["value"]) for one in row["headers"]] if row["headers"] else None
-            found.append((row["timestamp"], row["key"], row["value"], headers))
-    return found
-
-
-def committed(app: Small) -> CommittedOffset | None:
-    return app.recovery.groups.committed(app.recovery.application_id, [app.input])[app.input]
 
 
 @pytest.mark.deep
