@@ -23,6 +23,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import Against, OutputsOptions, OutputsReport, OutputsRequest, outputs_request
 from streams_recovery.core.outputs.keys import ReadBy
 from streams_recovery.core.outputs.values import Tolerance
+from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.single_topics import SingleTopics
 from streams_recovery.core.rollout.cutover import cutover_text
 from streams_recovery.core.state.inspection import FoundRows, Outcome
@@ -197,7 +198,7 @@ def restored_alone(recovery: RecoveryContext, report: restore.RestoreReport, top
         report,
         restore_id=new_id(at, f"{topic}{in_place}"),
         application_id=recovery.application_id,
-        single=single,
+        part=TopicsPart(single=single),
         topics=topics,
         finished_at=at,
     )
