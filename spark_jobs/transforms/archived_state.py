@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
 from spark_jobs.transforms.task_runner import TaskFailed, cause_of
-from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog
+from streams_recovery.core.archive.cuts import MOST_CUTS, ArchivedCut, KeptCut
+from streams_recovery.core.archive.log import ENTRY_READERS, Archive, ArchivedLog
 from streams_recovery.core.archive.state import (
     LOOKS_FOR_CUT,
     Broken,
@@ -23,7 +25,7 @@ from streams_recovery.core.archive.state import (
     seen_before,
 )
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, archived_logs
-from streams_recovery.core.errors import LockLost, OffsetsGone, PermanentError, RecoveryError
+from streams_recovery.core.errors import Damaged, LockLost, OffsetsGone, PermanentError, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
@@ -46,6 +48,7 @@ from streams_recovery.core.savepoint.cut import (
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.named_transactions import NamedLogs
+from streams_recovery.storage.append_log import AppendLog
 
 LOGGER = logger("streams_recovery.archiver.state")
 # As often as this in the time between two cuts it is tried again.
@@ -285,6 +288,37 @@ class StateArchiver:
             )
             for part in parts
         )
+
+
+@dataclass(kw_only=True)
+class KeptCuts:
+    """The cuts that a restore to a moment may begin from, in a ``log`` beside the archive's."""
+
+    log: AppendLog[KeptCut]
+    # When each was captured, and the files of its tails, the oldest first.
+    _known: deque[tuple[int, frozenset[str]]] = field(default_factory=deque, init=False)
+
+    def read(self) -> None:
+        """Take note of those that were kept before. Of those that cannot be read none is needed: what is archived is in the archive."""
+        try:
+            found = [(one.cut.captured_at, one.keys) for _, one in self.log.numbered_back(readers=ENTRY_READERS)]
+            self._known = deque(reversed(found))
+        except Damaged as error:
+            LOGGER.warning("cuts that were kept are not used: %s", error.reason)
+
+    def keep(self, cut: ArchivedCut, cluster_id: str) -> None:
+        """Keep one more."""
+        self.log.append(KeptCut(cluster_id=cluster_id, cut=cut))
+        self._known.append((cut.captured_at, cut.keys))
+
+    def forget(self, upto: int) -> list[str]:
+        """Give up those that were captured by this moment (ms), and the oldest ones where there are too many. Returns the files that only they have."""
+        gone: list[str] = []
+        while len(self._known) > MOST_CUTS or (len(self._known) > 1 and self._known[0][0] <= upto):
+            gone += self._known.popleft()[1]
+        if gone or self._known:
+            self.log.prune(len(self._known), whole=False)
+        return gone
 
 
 def _first(look: Callable[[int], FoundExact], hopeless: tuple[type[RecoveryError], ...] = ()) -> FoundExact | str:

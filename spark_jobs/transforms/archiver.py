@@ -13,17 +13,17 @@ from types import MappingProxyType
 from typing import Final
 
 from spark_jobs.access import JobAccess
-from spark_jobs.transforms.archived_state import FoundCut, StateArchiver
+from spark_jobs.transforms.archived_state import FoundCut, KeptCuts, StateArchiver
 from spark_jobs.transforms.merge import merge_groups
 from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed, passing
-from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, with_joined
+from streams_recovery.core.archive.cuts import KeptCut
+from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, looks_behind, with_joined
 from streams_recovery.core.archive.log import (
     ENTRY_READERS,
     MOST_BYTES_OF_ARCHIVE_ENTRY,
     Archive,
-    ArchivedCut,
     ArchivedLog,
     ArchiveEntry,
     ArchiveEvent,
@@ -116,7 +116,6 @@ class Archiver:
     _compacted: dict[str, tuple[Mapping[str, str], ...]] = field(default_factory=dict, init=False)
     _failing: bool = field(default=False, init=False)
     _kept_at: int | None = field(default=None, init=False)
-    _kept_cut: ArchivedCut | None = field(default=None, init=False)
     _record_bytes: float = field(default=_FIRST_RECORD_BYTES, init=False)
     _newest: ArchiveEntry | None = field(default=None, init=False)
     _others: list[ArchiveEntry] = field(default_factory=list, init=False)
@@ -126,6 +125,7 @@ class Archiver:
         self._layout = Layout(self.spec.application_id)
         self._log = AppendLog(self._repository, self._layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
         self._lock = ApplicationLock(self._repository, self._layout.archiving, self.clock, name=self.spec.name)
+        self._cuts = KeptCuts(log=AppendLog(self._repository, self._layout.archive_cuts, KeptCut, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY))
         self._savepoints = SavepointStore(self._repository, self._layout, self.clock)
         self._joined_at = self._based_at = self.monotonic()
         self._cluster_id = ""
@@ -157,6 +157,7 @@ class Archiver:
         """Archive until it is time to hand over, or until the application belongs to another site."""
         self._cluster_id = self.cluster.cluster_id()
         self._archive = self._read()
+        self._cuts.read()
         self._begin()
         self._renewed_at = self._asked_at = self.monotonic()
         pause, said = _LEAST_PAUSE, 0.0
@@ -259,8 +260,6 @@ class Archiver:
         if self._archive.cluster_id != self._cluster_id:
             self._archive = replace(self._archive, logs=MappingProxyType({}), cluster_id=self._cluster_id, safe_at=None, cut=None)
         self._safety = Safety.after(self._archive)
-        # Whether that is used, the archiver before this one may have been told.
-        self._kept_cut = self._archive.cut
         self._go_on_behind(base)
         begins = tuple(
             ArchivedLog(tp=tp, topic_id=to.topic_id, start=to.end, end=to.end, leader_epoch=to.leader_epoch, ranges=())
@@ -351,11 +350,9 @@ class Archiver:
         done = self._state.copied(found, self._positions, left, self._copied)
         if done is None or not (done.logs or done.cut):
             return False
-        before = self._archive.cut
         self._append(replace(self._entry(ArchiveEvent.COPIED, logs=done.logs), cut=done.cut))
-        # One that somebody uses stays: expiry removes it.
-        if before is not None and done.cut is not None and before != self._kept_cut:
-            self._replaced.append((self.monotonic(), [tail.copied.file.key for tail in before.tails if tail.copied.file is not None]))
+        if done.cut is not None:
+            self._cuts.keep(done.cut, self._cluster_id)
         self._count(done.logs)
         return True
 
@@ -396,7 +393,8 @@ class Archiver:
         accepted = self._merged(groups) if groups else ()
         self._others = []
         joined = self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers)
-        self._append(replace(joined, cut=None if self._state is None else cut_behind(self._archive, base)))
+        cut = None if self._state is None else cut_behind(self._archive, base)
+        self._append(replace(joined, cut=cut, looks=looks_behind(self._archive, base) or None if cut is not None else None))
         asked = next((entry.run for entry in self._others if entry.event is ArchiveEvent.ASKED), "")
         self._archive = replace(self._archive, asked=asked)
         # What somebody uses that was there before.
@@ -407,6 +405,8 @@ class Archiver:
         # Readers go back to this entry, and plans that were made before it a little further.
         if not self._is_used():
             self._tidy("old entries of the archive", lambda: self._log.prune(_KEPT, whole=False))
+            if base is not None:
+                self._tidy("old cuts", lambda: self._replaced.append((self.monotonic(), self._cuts.forget(base.captured_at))))
 
     def _merged(self, groups: tuple[RangeToCompact, ...]) -> tuple[Accepted, ...]:
         wanted = CompactSpec(
@@ -452,7 +452,6 @@ class Archiver:
                     # Somebody uses what there is, and what there was when the plan was made: expiry removes it, after its grace.
                     self._replaced.clear()
                     self._kept_at = entry.at
-                    self._kept_cut = self._archive.cut
             # One of its own is one that it was told could not be stored.
             elif entry.run != self.spec.run:
                 raise LockLost(

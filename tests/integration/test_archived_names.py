@@ -16,7 +16,7 @@ import pytest
 
 from spark_jobs.transforms.archived_state import StateLook
 from streams_recovery.core.archive.log import Archive
-from streams_recovery.core.archive.state import NoCut, StateTopics, at_cut, seen_before
+from streams_recovery.core.archive.state import NoCut, StateTopics, at_cut, at_kept_cut, seen_before
 from streams_recovery.core.errors import OffsetsUnstable
 from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.proof import NamedProof
@@ -87,6 +87,12 @@ def test_cuts_at_load_are_by_names_and_what_a_restore_makes_of_the_newest_is_wha
             left_out = sum(there.proof.names.left_out for there, _ in found if there.proof.names is not None)
             sys.stdout.write(f"{counts.fed:,} lines fed: {len(found)} cuts, {left_out:,} records left out by name, wrong: {wrong}\n")
             assert wrong == []
+            joined = archive.read_archive(recovery)
+            kept = [at_kept_cut(base, joined, one.cut) for one in archive.kept_cuts(recovery)]
+            assert len(kept) >= number
+            for there in kept:
+                assert isinstance(there, Manifest), there
+                assert truth.wrong_state(there.committed(), saved_logs(recovery, there)) == []
             newest = at_cut(base, archive.read_archive(recovery))
             assert isinstance(newest, Manifest)
             assert newest.captured_at > base.captured_at

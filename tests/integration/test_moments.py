@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
@@ -18,10 +16,11 @@ from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import RecoveryContext, open_context, wall_clock
+from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.restore.open import note
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish, take
+from tests.support.applications.second_application import second_application
 from tests.support.applications.small import Small, asked, configured, configured_for
 from tests.support.applications.timed_inputs import FIRST, SECOND, ZERO, fresh, stamped
 from tests.support.applications.topic_records import aborted, commit, delete_below, produce
@@ -62,7 +61,7 @@ class Past:
 @pytest.fixture
 def past(small: Small) -> Iterator[Past]:
     small = replace(small, recovery=configured_for(small, topics={"include": [small.input.topic]}))
-    recovery, name = small.recovery, f"{small.recovery.application_id}-past"
+    recovery = small.recovery
     fresh(recovery, small.input)
     stamped(recovery, small.input, FIRST)
     recovery.groups.set_offsets(recovery.application_id, {small.input: CommittedOffset(offset=2, metadata="AgAA", leader_epoch=None)})
@@ -71,25 +70,8 @@ def past(small: Small) -> Iterator[Past]:
     produce(recovery, small.changelog, 1)
     commit(recovery, {small.input: 7})
     late = publish(small)
-    config = configured(
-        recovery,
-        application={"id": name},
-        topics={"inputs": [f"{small.input.topic}.past"], "outputs": [f"{name}.out"]},
-        restore={
-            "topic_map": {small.input.topic: f"{small.input.topic}.past", small.output.topic: f"{name}.out"},
-            "catch_up_timeout_seconds": 1,
-        },
-    )
-    kafka = {
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
-            {"conn_type": "kafka", "extra": {"bootstrap.servers": recovery.connection.bootstrap_servers}}
-        )
-    }
-    with open_context(config, EnvironmentConnections(kafka)) as other:
-        found = Past(small, other, early, late)
-        yield found
-        mine = [topic for topic in other.cluster.topic_names() if topic.startswith(name) or topic == found.copy.topic]
-        other.cluster.delete_topics(mine)
+    with second_application(small) as other:
+        yield Past(small, other, early, late)
 
 
 # Moment, what decides, and then the base, the records that are taken, and where the application goes on in them.

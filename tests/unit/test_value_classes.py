@@ -48,7 +48,6 @@ REASONS = {
         ("RestoreReport", "SavepointFacts"),
     ),
     "what is asked for names a savepoint; the source is what was found in it": (("Rebuild", "RebuildSource"),),
-    "a failover and a restore are asked for in forms of their own": (("Failover", "FromSavepoint"),),
     "other things: each says whose it is, who asked for it, why and when": (
         ("AppendPlan", "RestoreReport"),
         ("CutoverReport", "RestoreReport"),

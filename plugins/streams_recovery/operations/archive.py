@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import (
     ARCHIVED_ROLES,
     ENTRY_READERS,
@@ -113,6 +114,19 @@ def archive_log(recovery: RecoveryContext, application_id: str = "") -> AppendLo
     return AppendLog(recovery.repository, layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
 
 
+def cut_log(recovery: RecoveryContext, application_id: str = "") -> AppendLog[KeptCut]:
+    """The log of the cuts that were kept, by default the application's own."""
+    layout = Layout(application_id or recovery.application_id)
+    return AppendLog(recovery.repository, layout.archive_cuts, KeptCut, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+
+
+def kept_cuts(recovery: RecoveryContext, application_id: str = "") -> Iterator[KeptCut]:
+    """The cuts that were kept, from the newest back, each read when it is asked for. Raises ``Damaged`` for one that cannot be used."""
+    application_id = application_id or recovery.application_id
+    where = Layout(application_id).archive_cuts
+    return (one.checked(application_id, where) for _, one in cut_log(recovery, application_id).numbered_back(readers=ENTRY_READERS))
+
+
 def archive_lock(recovery: RecoveryContext) -> ApplicationLock:
     """The lock of the application's archiver."""
     return ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock, name=recovery.config.name)
@@ -127,11 +141,12 @@ def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: i
 
 
 def archived_files(recovery: RecoveryContext) -> frozenset[str]:
-    """The files of the archive, and older ones that a run has said to use. Raises ``Damaged`` for entries that cannot be used."""
+    """The files of the archive and of cuts that were kept, and older ones that a run has said to use. Raises ``Damaged`` for entries that cannot be used."""
     where = recovery.layout.archive
     entries = archive_log(recovery).numbered_back(readers=ENTRY_READERS)
     known = [(number, entry.checked(recovery.application_id, where)) for number, entry in entries]
-    return archive_of(known).keys | kept_files(known, recovery.clock() - 1000 * KEPT_SECONDS)
+    tails = frozenset(key for one in kept_cuts(recovery) for key in one.keys)
+    return archive_of(known).keys | kept_files(known, recovery.clock() - 1000 * KEPT_SECONDS) | tails
 
 
 def archived_behind(

@@ -86,6 +86,7 @@ def timeline(report: StatusReport, span: Span, chosen: int) -> Markup:
         *(_gap(hole, x) for hole in holes),
         Markup('<line class="base" x1="0" x2="{}" y1="{y}" y2="{y}"/>').format(WIDTH, y=LINE),
         *_ticks(span, x),
+        *_looks(report, span, x),
         *(mark for marks in map(_mark, _one_a_place(inside, x)) for mark in marks),
         *(_flag(run, x(run.began_at)) for run in runs),
         _hand(x(min(max(chosen, span.begin), span.end))),
@@ -148,6 +149,15 @@ def _ticks(span: Span, x: Scale) -> Iterator[Markup]:
         if _EDGE < across < WIDTH - _EDGE:
             yield time_label(at, across, HEIGHT - 8, "middle", form)
         at += step
+
+
+def _looks(report: StatusReport, span: Span, x: Scale) -> Iterator[Markup]:
+    """A point for each exact cut of the archive, where several would be one point only the last of them."""
+    looks = () if report.archive is None else report.archive.looks or ()
+    places = {round(x(at) / 2): at for at in looks if span.begin <= at <= span.end}
+    for at in places.values():
+        words = f"state of {utc(at)} UTC, in the archive"
+        yield Markup('<circle class="look" cx="{:.1f}" cy="{}" r="1.5"><title>{}</title></circle>').format(x(at), LINE - 6, words)
 
 
 def _hand(across: float) -> Markup:

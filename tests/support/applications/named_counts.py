@@ -259,7 +259,8 @@ def saved_logs(recovery: RecoveryContext, manifest: Manifest) -> dict[TopicParti
         rows = found.setdefault(tp, [])
         for file in image.files():
             table = pq.read_table(Path(str(recovery.config.storage.path)) / file.key, columns=["offset", "key", "value"])
-            rows += [(row["offset"], row["key"] or b"", row["value"] or b"") for row in table.to_pylist()]
+            # The last file may go on behind the end of a cut.
+            rows += [(row["offset"], row["key"] or b"", row["value"] or b"") for row in table.to_pylist() if row["offset"] < image.end]
     return found
 
 

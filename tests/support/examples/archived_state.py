@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from streams_recovery.core import codec
-from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, with_joined
-from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, ArchiveEntry, ArchiveEvent
+from streams_recovery.core.archive.cuts import ArchivedCut
+from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, looks_behind, with_joined
+from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEntry, ArchiveEvent
 from streams_recovery.core.archive.state import (
     Broken,
     NoCut,
     StateTick,
     StateTopics,
     at_cut,
+    at_kept_cut,
     check_read,
     check_whole,
     plan_state,
@@ -85,6 +87,8 @@ class World:
     moments: dict[int, Moment] = field(default_factory=dict)
     archive: Archive = field(default_factory=Archive)
     base: Manifest | None = None
+    older: list[Manifest] = field(default_factory=list)
+    kept: list[ArchivedCut] = field(default_factory=list)
     hopeless: bool = False
     number: int = 0
     cuts: int = 0
@@ -162,10 +166,13 @@ class World:
             if start < self.logs[tp].end:
                 pieces.append(self.copy(tp, start, self.logs[tp].end))
             images.append(topic((image_of(self.at(tp), pieces),), name=tp.topic, role=role, topic_id=self.logs[tp].topic_id))
+        self.older += [] if self.base is None else [self.base]
         self.base, self.hopeless = manifest_of(*images, captured_at=self.now), False
 
-    def add(self, event: ArchiveEvent, logs: tuple[ArchivedLog, ...] = (), cut: ArchivedCut | None = None) -> None:
-        entry = ArchiveEntry(event=event, run="r", at=self.now, cluster_id="c", safe_at=self.now, logs=logs, cut=cut)
+    def add(
+        self, event: ArchiveEvent, logs: tuple[ArchivedLog, ...] = (), cut: ArchivedCut | None = None, looks: tuple[int, ...] = ()
+    ) -> None:
+        entry = ArchiveEntry(event=event, run="r", at=self.now, cluster_id="c", safe_at=self.now, logs=logs, cut=cut, looks=looks or None)
         entry = codec.loads(ArchiveEntry, codec.dumps(entry), where="entry").checked("orders", "entry")
         self.number += 1
         self.archive = self.archive.with_entry(self.number, entry)
@@ -206,6 +213,7 @@ class World:
         if logs or cut is not None:
             self.add(ArchiveEvent.COPIED, logs, cut)
             self.cuts += cut is not None
+            self.kept += [] if cut is None else [cut]
 
     def piece(self, wanted: RangeToCopy) -> RangeCopied:
         copied = self.copy(wanted.tp, wanted.start, wanted.end, wanted.names)
@@ -249,7 +257,9 @@ class World:
     def join(self) -> None:
         logs = behind(self.archive, self.base, state=True)
         groups = groups_to_join(self.archive, logs, file_records=LIMITS.file_records)
-        self.add(ArchiveEvent.JOINED, with_joined(logs, [self.merged(group) for group in groups]), cut_behind(self.archive, self.base))
+        looks = looks_behind(self.archive, self.base)
+        joined = with_joined(logs, [self.merged(group) for group in groups])
+        self.add(ArchiveEvent.JOINED, joined, cut_behind(self.archive, self.base), looks)
 
     def merged(self, group: RangeToCompact) -> Accepted:
         rows = tuple(row for file in group.files for row in self.files[file.key])
@@ -262,8 +272,25 @@ class World:
         """The savepoint at the newest cut is what was true at that moment."""
         if self.base is None or not isinstance(there := at_cut(self.base, self.archive), Manifest):
             return
+        self.check_true(there)
+
+    def offered(self) -> int:
+        """How many of the cuts that were kept a restore to a moment may begin from. What each says is what was true at that moment."""
+        bases = [base for base in (*self.older, self.base) if base is not None]
+        found = [at_kept_cut(base, self.archive, cut) for cut in self.kept for base in bases if base.captured_at < cut.captured_at]
+        for there in found:
+            if isinstance(there, Manifest):
+                self.check_true(there)
+        offered = {there.captured_at for there in found if isinstance(there, Manifest)}
+        behind = {at for at in offered if self.base is not None and at > self.base.captured_at}
+        assert behind <= {*self.archive.looks}, "their moments are told"
+        return len(offered)
+
+    def check_true(self, there: Manifest) -> None:
         truth = self.moments[there.captured_at]
-        rows = {name: [row for file in image.files() for row in self.files[file.key]] for name, image in images_of(there)}
+        rows = {
+            name: [row for file in image.files() for row in self.files[file.key] if row[0] < image.end] for name, image in images_of(there)
+        }
         assert {key: value for _, key, value in rows[CHANGELOG.topic]} == truth.state
         assert there.committed()[INPUT].offset == truth.read
         assert [key for _, key, _ in rows[TAIL.topic]] == truth.unread

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import ArchiveEntry
 from streams_recovery.core.outputs.comparison import OutputsReport
 from streams_recovery.core.repository.check import CheckReport
@@ -35,6 +36,7 @@ LOGS: dict[str, type] = {
     "alerts": AlertsEntry,
     "announcements": Announcement,
     "archive": ArchiveEntry,
+    "archive-cuts": KeptCut,
     "checks": CheckReport,
     "drills": DrillEntry,
     "holds": HoldEntry,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import Consistency
-from streams_recovery.core.status.report import SavepointSummary
+from streams_recovery.core.status.report import ArchiveStatus, SavepointSummary
 from streams_recovery.ui.charts import HEIGHT, WIDTH, bars, charts, curve
 from streams_recovery.ui.overview import size
 from streams_recovery.ui.timeline import Span, default_window, gaps, shown, timeline
@@ -53,6 +53,17 @@ def test_a_thousand_savepoints_give_an_image_of_some_hundred_marks_and_lose_no_p
     assert len(marks(image)) <= 260
     assert len(image) < 80_000
     assert image.count('class="ring"') == sum(one.pinned for one in status.savepoints)
+
+
+def test_each_look_of_an_archiver_has_a_point_and_a_day_of_them_some_hundred() -> None:
+    status, span = report(), Span(NOW - 24 * HOUR, NOW)
+    assert 'class="look"' not in timeline(status, span, NOW)
+    archive = ArchiveStatus(working=True, said_at=NOW, safe_at=NOW, waiting=0, files=1, looks=(NOW - 30 * HOUR, NOW - 3 * HOUR, NOW - HOUR))
+    image = timeline(replace(status, archive=archive), span, NOW)
+    assert image.count('class="look"') == 2, "what is before is not shown"
+    assert "in the archive" in image
+    many = replace(archive, looks=tuple(range(NOW - 24 * HOUR, NOW, 60_000)))
+    assert 400 < timeline(replace(status, archive=many), span, NOW).count('class="look"') <= 501
 
 
 def test_times_without_a_recent_exact_savepoint_are_shaded() -> None:

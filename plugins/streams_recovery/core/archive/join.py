@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedCut, ArchivedLog, is_state
+from streams_recovery.core.archive.cuts import MOST_CUTS, ArchivedCut
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog, is_state
 from streams_recovery.core.compaction.rewritten import by_log, with_new
 from streams_recovery.core.compaction.small_files import MergeLimits, group_of, groups
 from streams_recovery.core.compaction.values import Accepted, RangeToCompact
@@ -43,6 +44,11 @@ def _rest(log: ArchivedLog, image: PartitionImage) -> ArchivedLog | None:
 def cut_behind(archive: Archive, base: Manifest | None) -> ArchivedCut | None:
     """The newest cut, if it is behind ``base``."""
     return archive.cut if archive.cut is not None and base is not None and archive.cut.captured_at > base.captured_at else None
+
+
+def looks_behind(archive: Archive, base: Manifest | None) -> tuple[int, ...]:
+    """The moments of the cuts behind ``base``, as many as are kept."""
+    return () if base is None else tuple(at for at in archive.looks if at > base.captured_at)[-MOST_CUTS:]
 
 
 def groups_to_join(

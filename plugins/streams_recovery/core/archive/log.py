@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from streams_recovery.core import codec
+from streams_recovery.core.archive.cuts import ArchivedCut, check_file
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.checked import check_epoch, check_names, check_partitions, check_segment_key
-from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionCut, PartitionImage, TopicImage
+from streams_recovery.core.repository.checked import check_epoch, check_partitions
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import joined
 
@@ -117,6 +119,11 @@ class ArchivedLog:
         gaps = tuple(replace(gap, end=min(gap.end, at)) for gap in self.gaps if gap.start < at)
         return replace(self, end=at, ranges=ranges, gaps=gaps)
 
+    def end_of_file(self, at: int) -> int:
+        """The end of the file that has records on both sides of offset ``at``, and ``at`` where none has."""
+        files = ((one.end, one.file) for one in self.ranges if one.start < at < one.end)
+        return next((end for end, file in files if file is not None and file.last_offset >= at), at)
+
     def from_boundary(self, at: int) -> ArchivedLog | None:
         """The log behind offset ``at``. None if a file has records on both sides of it, or if the offset is outside this log."""
         across = (one.file for one in self.ranges if one.start < at < one.end)
@@ -128,39 +135,12 @@ class ArchivedLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivedTail:
-    """The unread records of a partition that the application writes to itself."""
-
-    tp: TopicPartition
-    copied: CopiedRange
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivedCut:
-    """An exact cut of a running application, at the moment ``captured_at``. ``topics`` are those it is through, their ids by name; ``inputs`` are
-    the partitions of those that the application only reads, and ``written`` of the others. The records of changelogs and archived outputs up to their ends are
-    in the ``logs`` of entries, this one's included; ``tails`` are of repartition topics, without what a proof by ``names`` leaves out of them.
-    """
-
-    captured_at: int
-    proof: CutProof
-    topics: dict[str, str]
-    inputs: tuple[PartitionCut, ...]
-    written: tuple[PartitionCut, ...]
-    tails: tuple[ArchivedTail, ...]
-
-    @property
-    def ends(self) -> dict[TopicPartition, int]:
-        """The end of each partition that was written."""
-        return {part.tp: part.end for part in self.written}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveEntry:
     """One entry. ``run`` is the archiver's, or that of the savepoint which asked. An entry that ``joined`` ``answers`` the run that asked; in others this is
     empty. Moments are milliseconds: ``at`` is when the ends of the logs were read, and all records that were committed by ``safe_at`` are archived, None while
     there is no such moment. ``waiting`` records were there and are not archived yet, open transactions included. ``logs`` of an entry that ``joined`` are all
-    there are. A restore may begin from a ``cut``; an entry that ``joined`` has the newest cut again, or None if no cut is newer than the newest savepoint.
+    there are. A restore may begin from a ``cut``; an entry that ``joined`` has the newest cut again, or None if no cut is newer than the newest savepoint, and
+    when each cut behind that was captured (``looks``).
     """
 
     event: ArchiveEvent
@@ -172,6 +152,7 @@ class ArchiveEntry:
     answers: str = ""
     logs: tuple[ArchivedLog, ...] = ()
     cut: ArchivedCut | None = None
+    looks: tuple[int, ...] | None = field(default=None, metadata=codec.LEFT_OUT)
 
     @property
     def adds(self) -> bool:
@@ -181,8 +162,8 @@ class ArchiveEntry:
     @property
     def keys(self) -> frozenset[str]:
         """The files that it names."""
-        pieces = itertools.chain(() if self.cut is None else (tail.copied for tail in self.cut.tails), *(log.ranges for log in self.logs))
-        return frozenset(one.file.key for one in pieces if one.file is not None)
+        tails = frozenset[str]() if self.cut is None else self.cut.keys
+        return tails.union(one.file.key for log in self.logs for one in log.ranges if one.file is not None)
 
     def checked(self, application_id: str, where: str) -> ArchiveEntry:
         """Return this entry. Raises ``Damaged`` for one that names what is not this application's."""
@@ -192,26 +173,10 @@ class ArchiveEntry:
         for log in self.logs:
             check_epoch(log.leader_epoch, what=str(log.tp), where=where)
             for one in log.ranges:
-                _check_file(one, application_id, log.tp, where)
+                check_file(one, application_id, log.tp, where)
         if self.cut is not None:
-            check_names("topic", list(self.cut.topics), where=where)
-            check_partitions("a cut", [one.tp for one in (*self.cut.inputs, *self.cut.written)], where=where)
-            check_partitions("a tail", [one.tp for one in self.cut.tails], where=where)
-            for part in (*self.cut.inputs, *self.cut.written):
-                check_epoch(part.leader_epoch, what=str(part.tp), where=where)
-            if self.cut.proof.names is not None:
-                self.cut.proof.names.check(self.cut.ends, where)
-            for tail in self.cut.tails:
-                _check_file(tail.copied, application_id, tail.tp, where)
+            self.cut.check(application_id, where)
         return self
-
-
-def _check_file(piece: CopiedRange, application_id: str, tp: TopicPartition, where: str) -> None:
-    if piece.file is None:
-        return
-    check_segment_key(piece.file.key, application_id, tp, where=where)
-    if not piece.file.possible:
-        raise piece.file.damaged("cannot have the numbers that the archive says of it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +185,7 @@ class Archive:
     is ``waiting``. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
     one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when they
     were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and ``answered``
-    who has it. ``cut`` is the newest exact cut, None before the first.
+    who has it. ``cut`` is the newest exact cut, None before the first, and ``looks`` are the moments of those that were kept, the oldest first.
     """
 
     number: int = 0
@@ -236,6 +201,7 @@ class Archive:
     recorded_safe_at: int | None = None
     waiting: int = 0
     cut: ArchivedCut | None = None
+    looks: tuple[int, ...] = ()
 
     @property
     def exists(self) -> bool:
@@ -254,9 +220,8 @@ class Archive:
     @property
     def keys(self) -> frozenset[str]:
         """The files of all of it."""
-        tails = () if self.cut is None else (tail.copied for tail in self.cut.tails)
-        pieces = itertools.chain(tails, (one for logs in self.logs.values() for log in logs for one in log.ranges))
-        return frozenset(one.file.key for one in pieces if one.file is not None)
+        tails = frozenset[str]() if self.cut is None else self.cut.keys
+        return tails.union(one.file.key for logs in self.logs.values() for log in logs for one in log.ranges if one.file is not None)
 
     @property
     def newest(self) -> dict[TopicPartition, ArchivedLog]:
@@ -319,6 +284,7 @@ class _Added:
                 )
             self._put_together(log.tp)
             self._logs[log.tp] = (*self._logs.get(log.tp, ()), log)
+        looks = () if whole or entry.cluster_id != head.cluster_id else head.looks
         settled = entry.event in (ArchiveEvent.BEGUN, ArchiveEvent.JOINED)
         self._head = replace(
             head,
@@ -334,6 +300,7 @@ class _Added:
             recorded=number if entry.adds else head.recorded,
             recorded_safe_at=entry.safe_at if entry.adds else head.recorded_safe_at,
             cut=entry.cut if whole or entry.cut is not None or entry.cluster_id != head.cluster_id else head.cut,
+            looks=(*looks, *(entry.looks or (() if entry.cut is None or whole else (entry.cut.captured_at,)))),
         )
 
     def _ends(self) -> Mapping[TopicPartition, int]:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core import codec
-from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, ArchivedTail, extended, is_state
+from streams_recovery.core.archive.cuts import ArchivedCut, ArchivedTail
+from streams_recovery.core.archive.log import Archive, ArchivedLog, extended, is_state
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Tick, TickLimits, plan_tick
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicDescription, TopicPartition, TopicRole
@@ -186,16 +187,35 @@ def at_cut(manifest: Manifest, archive: Archive) -> Manifest | str | None:
     be used, with the reason.
     """
     cut = archive.cut
-    usable = manifest.consistency is Consistency.EXACT and manifest.profile is Profile.FULL and archive.cluster_id == manifest.cluster_id
-    if cut is None or not usable or cut.captured_at <= manifest.captured_at:
+    if cut is None or not _is_behind(cut, manifest, archive):
         return None
     try:
-        return _at_cut(manifest, archive, cut)
+        _check_read(manifest, archive, cut)
+        # No file goes across its ends.
+        return _at_cut(manifest, cut, {tp: (log,) for tp, log in archive.newest.items()}, across=False)
     except NoCut as reason:
         return str(reason)
 
 
-def _at_cut(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest:
+def at_kept_cut(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest | str:
+    """The same at a ``cut`` that may be an older one, for a restore that takes its inputs from elsewhere; a text if it cannot be used. The last file of a
+    changelog may have records behind the image's end.
+    """
+    if not _is_behind(cut, manifest, archive):
+        return "it is not behind this savepoint"
+    try:
+        # Behind a newer savepoint the archive may have begun anew: the log before it has what is older.
+        return _at_cut(manifest, cut, archive.logs, across=True)
+    except NoCut as reason:
+        return str(reason)
+
+
+def _is_behind(cut: ArchivedCut, manifest: Manifest, archive: Archive) -> bool:
+    usable = manifest.consistency is Consistency.EXACT and manifest.profile is Profile.FULL and archive.cluster_id == manifest.cluster_id
+    return usable and cut.captured_at > manifest.captured_at
+
+
+def _at_cut(manifest: Manifest, cut: ArchivedCut, logs: Mapping[TopicPartition, Sequence[ArchivedLog]], *, across: bool) -> Manifest:
     ids = {topic.name: topic.topic_id for topic in manifest.topics}
     if cut.topics != ids:
         raise NoCut(f"it is through other topics: {first_names(sorted(name for name, _ in cut.topics.items() ^ ids.items()))}")
@@ -203,15 +223,14 @@ def _at_cut(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest:
     missing = sorted(partition_images(manifest.topics).keys() ^ read.keys())
     if missing:
         raise NoCut(f"it is through other partitions: {first_names(missing)}")
-    _check_read(manifest, archive, read)
     tails, names = {tail.tp: tail.copied for tail in cut.tails}, cut.proof.names
-    logs = archive.newest
     _check_left_out(tails, names)
     topics = tuple(
         replace(
             topic,
             partitions=tuple(
-                _image(topic, image, read[tp], logs.get(tp), tails.get(tp)) for tp, image in partition_images([topic]).items()
+                _image(topic, image, read[tp], tails.get(tp), logs.get(tp, ()), across=across)
+                for tp, image in partition_images([topic]).items()
             ),
         )
         for topic in manifest.topics
@@ -229,8 +248,9 @@ def _check_left_out(tails: Mapping[TopicPartition, CopiedRange], names: NamedPro
             raise NoCut(f"the {rows:,} unread records of {tp} are not those that the names of its transactions say")
 
 
-def _check_read(manifest: Manifest, archive: Archive, read: Mapping[TopicPartition, PartitionCut]) -> None:
+def _check_read(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> None:
     """Raise ``NoCut`` unless all that the application has read at the cut is there for those who have lost their inputs."""
+    committed = {part.tp: part.committed for part in cut.inputs}
     truncated = [
         tp for tp, image in partition_images(manifest.topics).items() if (log := archive.newest.get(tp)) is not None and log.replaces(image)
     ]
@@ -241,13 +261,13 @@ def _check_read(manifest: Manifest, archive: Archive, read: Mapping[TopicPartiti
         raise NoCut(behind.left[0])
     topics = manifest.topics if behind is None else behind.manifest.topics
     for tp, image in partition_images(topic for topic in topics if topic.role is TopicRole.INPUT and topic.archived).items():
-        committed = read[tp].committed
-        if committed is not None and committed.offset > image.end:
-            raise NoCut(f"{tp} is archived up to {image.end}, and was read up to {committed.offset}")
+        read = committed.get(tp)
+        if read is not None and read.offset > image.end:
+            raise NoCut(f"{tp} is archived up to {image.end}, and was read up to {read.offset}")
 
 
 def _image(
-    topic: TopicImage, image: PartitionImage, cut: PartitionCut, log: ArchivedLog | None, tail: CopiedRange | None
+    topic: TopicImage, image: PartitionImage, cut: PartitionCut, tail: CopiedRange | None, logs: Sequence[ArchivedLog], *, across: bool
 ) -> PartitionImage:
     if topic.archived and not (topic.role is TopicRole.REPARTITION or is_state(topic)):
         # Whether an input was truncated since is asked where inputs are kept.
@@ -262,9 +282,10 @@ def _image(
         raise NoCut(f"records of {cut.tp} before {cut.log_start} were deleted since the savepoint")
     if cut.end == image.end:
         return there
-    own = log is not None and log.topic_id == topic.topic_id and not log.replaces(image)
-    behind = log.from_boundary(image.end) if log is not None and own else None
-    behind = None if behind is None else behind.up_to(cut.end)
+    own = (log for log in reversed(logs) if log.topic_id == topic.topic_id and not log.replaces(image))
+    several = (log.from_boundary(image.end) for log in own)
+    parts = (log.up_to(log.end_of_file(cut.end) if across else cut.end) for log in several if log is not None)
+    behind = next((log for log in parts if log is not None), None)
     if behind is None or behind.gaps:
         raise NoCut(f"{cut.tp} is not archived from {image.end} to {cut.end}")
     return replace(there, ranges=Ranges.of((*image.ranges, *behind.ranges)))

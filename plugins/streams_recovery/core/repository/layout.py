@@ -204,6 +204,11 @@ class Layout:
         return f"{self.application_id}/archive/"
 
     @property
+    def archive_cuts(self) -> str:
+        """Prefix of the numbered cuts that the archiver has taken, of which those are kept that a restore to a moment may begin from."""
+        return f"{self.application_id}/archive-cuts/"
+
+    @property
     def archiving(self) -> ArchiverLayout:
         """Keys of this application's objects, with the lock of its archiver for the lock of its runs."""
         return ArchiverLayout(self.application_id)

@@ -15,7 +15,7 @@ appended to the log again, and are recorded as a quarantine.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
@@ -204,6 +204,14 @@ def rest_of(files: Iterable[SegmentFile], cut: RowCut) -> LogCut:
         left = tuple(file for file in everything if cut.first_later is not None and file.last_offset >= cut.first_later)
     rows = sum(file.rows for file in everything) - cut.rows
     return LogCut(files=left, rows=replace(cut, rows=rows, late=0, ahead=0, behind=0, rest=True))
+
+
+def rows_before(files: Sequence[SegmentFile], end: int, captured_at: int, below: Callable[[SegmentFile, int], int]) -> LogCut:
+    """The part of a changelog before the ``end`` of a cut, of which only the last file has rows behind it. ``below`` counts its rows before an offset."""
+    *whole, last = files
+    rows = below(last, end)
+    cut = RowCut(by=CutBy.POSITION, moment=captured_at, first_later=end, rows=rows + sum(file.rows for file in whole), late=0)
+    return LogCut(files=tuple(files if rows else whole), rows=cut)
 
 
 CountRows = Callable[[SegmentFile, int, RowCut | None], int]

@@ -221,6 +221,8 @@ def _archive(archive: ArchiveStatus, now: int) -> str:
     waiting = f", {archive.waiting:,} records waited then" if archive.waiting else ""
     left = f"; {archive.left_count:,} partitions do not go on: {archive.left[0]}" if archive.left_count else ""
     state = "" if archive.state_at is None else f"; its newest exact cut of the state is of {_when(archive.state_at, now)}"
+    if archive.looks is not None and len(archive.looks) > 1:
+        state += f", and those of {len(archive.looks):,} moments since {_when(archive.looks[0], now)} are kept"
     where = f" HERE, ONE IS ON CLUSTER {archive.elsewhere}" if archive.elsewhere else ""
     return f"{'an archiver is at work' if archive.working else f'NO ARCHIVER IS AT WORK{where}'}{last}{waiting}, {archive.files:,} files{left}{state}"
 

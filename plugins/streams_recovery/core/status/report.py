@@ -33,7 +33,8 @@ class ArchiveStatus:
     before the first. All that was committed by ``safe_at`` (ms) would be there after a loss of the cluster; None if the archive adds nothing to the savepoint.
     ``waiting`` records were not archived when it was last looked. Partitions that are ``left`` do not go on behind the savepoint, the first ones with the
     reason, ``left_count`` of all. ``lost`` offsets were gone before they could be archived. ``problem`` says why the archive cannot be used, empty when it can.
-    ``state_at`` (ms) is the newest exact cut behind the savepoint, from which a restore begins; None if there is no such cut. ``elsewhere`` is the cluster of
+    ``state_at`` (ms) is the newest exact cut behind the savepoint, from which a restore begins; None if there is no such cut, and ``looks`` are the moments of
+    all that a restore to a moment may begin from. ``elsewhere`` is the cluster of
     an archiver that has said something lately, and that is not the savepoint's: it archives nothing that the savepoint could go on with.
     """
 
@@ -48,6 +49,7 @@ class ArchiveStatus:
     problem: str = ""
     state_at: int | None = None
     elsewhere: str = ""
+    looks: tuple[int, ...] | None = field(default=None, metadata=codec.LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,6 +363,7 @@ def archive_status(archive: Archive, newest: Manifest | None, behind: Extended |
         left_count=0 if behind is None else len(behind.left),
         lost=sum(gap.end - gap.start for log in archive.newest.values() for gap in log.gaps),
         state_at=cut.captured_at if cut is not None and behind is not None and cut.captured_at > behind.manifest.captured_at else None,
+        looks=archive.looks or None,
     )
 
 

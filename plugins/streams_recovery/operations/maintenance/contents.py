@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from streams_recovery.core.approval import check_approved, hash_of
+from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
 from streams_recovery.core.codec import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, Forged, NotFound, Refused
@@ -382,6 +383,7 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.sites, kind=SiteEntry),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
         _Family(prefix=layout.archive, kind=ArchiveEntry, shortened=True, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY),
+        _Family(prefix=layout.archive_cuts, kind=KeptCut, shortened=True, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY),
         _Family(prefix=layout.archiving.locks, kind=LockRecord, shortened=True),
     ]
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, Forged, NotFound
@@ -55,7 +56,8 @@ def find_unproven(recovery: RecoveryContext, manifests: Mapping[str, str]) -> Un
         return Unproven()
     plain = _without_seals(recovery)
     copies = _forged(recovery.repository, [file.key for files in plain.savepoints.copies().values() for file in files])
-    archived = _forged(recovery.repository, _entries(plain.repository.keys(recovery.layout.archive)))
+    entries = [key for prefix in (recovery.layout.archive, recovery.layout.archive_cuts) for key in plain.repository.keys(prefix)]
+    archived = _forged(recovery.repository, _entries(entries))
     named, blind = _publications(plain, [*manifests, *copies])
     files, blind_archive = _archived(plain, archived)
     restores, in_use, blind_restores = _restores(recovery, plain)
@@ -123,11 +125,12 @@ def _publications(plain: RecoveryContext, keys: Iterable[str]) -> tuple[list[Pub
 
 
 def _archived(plain: RecoveryContext, keys: Iterable[str]) -> tuple[set[str], list[str]]:
-    """The files that these entries of the archive name, and the keys of those that cannot be read."""
+    """The files that these entries of the archive, and cuts that were kept, name, and the keys of those that cannot be read."""
     found, blind = set[str](), []
     for key in keys:
+        kind: type[ArchiveEntry | KeptCut] = KeptCut if key.startswith(plain.layout.archive_cuts) else ArchiveEntry
         try:
-            entry = read_value(plain.repository, ArchiveEntry, key, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+            entry = read_value(plain.repository, kind, key, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
             found |= entry.checked(plain.application_id, key).keys
         except NotFound:
             continue

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
+from streams_recovery.core.archive.cuts import ArchivedCut, ArchivedTail
 from streams_recovery.core.archive.join import behind, groups_to_join
-from streams_recovery.core.archive.log import ArchivedCut, ArchivedTail, ArchiveEntry, ArchiveEvent
+from streams_recovery.core.archive.log import ArchiveEntry, ArchiveEvent
 from streams_recovery.core.archive.state import (
     Broken,
     NoCut,
@@ -98,6 +99,7 @@ def test_a_savepoint_at_the_newest_cut_is_of_one_moment_whatever_happened(exampl
         for name, number in steps:
             STEPS[name](world, number)
             world.check()
+            world.offered()
             world.now += 1_000
 
     try_many()
@@ -117,6 +119,37 @@ def test_a_cut_is_found_each_time_that_something_was_processed_and_only_then() -
     assert at_cut(world.base, world.archive) is not None
     world.save()
     assert at_cut(world.base, world.archive) is None, "the savepoint is newer"
+
+
+def test_each_cut_is_kept_until_files_are_joined_behind_a_newer_savepoint() -> None:
+    world = world_with_cut()
+    for number in range(2, 7):
+        world.now += 1_000
+        world.drain()
+        world.process(number, number)
+        world.look()
+    assert world.offered() == len(world.kept) == 7
+    world.join()
+    assert world.offered() == 7, "files go across the ends of older cuts"
+    world.now += 1_000
+    world.process(1, 7)
+    world.save()
+    assert world.offered() == 7
+    world.now += 1_000
+    world.process(2, 8)
+    world.look()
+    assert world.offered() == 8, "those between the last two savepoints are there still"
+    world.join()
+    assert world.offered() == 1
+
+
+@pytest.mark.parametrize(("first_later", "fits"), [(None, True), (0, False), (1, False), (2, True), (3, True)])
+def test_a_cut_is_no_base_of_a_moment_before_which_it_had_not_come_to_the_end_of_what_it_read(first_later: int | None, fits: bool) -> None:
+    cut = world_with_cut().kept[0]
+    (part,) = cut.inputs
+    read = replace(part, committed=CommittedOffset(offset=2, metadata="", leader_epoch=None))
+    assert replace(cut, inputs=(read,)).read_no_later({INPUT: first_later}) is fits
+    assert replace(cut, inputs=(replace(part, committed=None),)).read_no_later({INPUT: first_later})
 
 
 def test_an_archive_has_news_while_there_is_input_that_was_not_read_at_the_newest_cut() -> None:

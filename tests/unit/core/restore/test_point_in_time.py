@@ -35,6 +35,7 @@ from streams_recovery.core.restore.point_in_time import (
     read_up_to,
     relevant_gaps,
     rest_of,
+    rows_before,
     uncovered,
     why_no_base,
     written_by,
@@ -174,6 +175,13 @@ def test_where_a_base_had_read_to_is_the_same_place_in_the_cut_log(log: Log, mom
             if (at <= moment if by is CutBy.TIMESTAMP else found.rows.first_later in (None,) or o < found.rows.first_later)
         ]  # type: ignore[operator]
         assert place == sum(offset < read for offset in taken)
+
+
+def test_a_changelog_ends_inside_its_last_file_where_a_cut_ends() -> None:
+    files = [piece.file for piece in (segment(0, 5, [0, 2, 4]), segment(5, 12, [5, 6, 9])) if piece.file is not None]
+    for end, kept, rows in ((6, 2, 4), (7, 2, 5), (9, 2, 5), (5, 1, 3)):
+        cut = rows_before(files, end, 77, lambda _file, at: sum(offset < at for offset in (5, 6, 9)))
+        assert (len(cut.files), cut.rows.rows, cut.rows.first_later, cut.rows.by) == (kept, rows, end, CutBy.POSITION)
 
 
 @given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy), written=WRITTEN)

@@ -235,6 +235,8 @@ def test_it_says_what_the_loss_of_the_cluster_would_cost_and_whether_that_was_pr
     assert archive.endswith("5 s ago, 12 records waited then, 7 files")
     _, archive = of_the_loss(replace(ARCHIVE, state_at=NOW - 40_000))
     assert re.search("7 files; its newest exact cut of the state is of .* UTC, 40 s ago$", archive)
+    _, archive = of_the_loss(replace(ARCHIVE, state_at=NOW - 40_000, looks=(NOW - 160_000, NOW - 100_000, NOW - 40_000)))
+    assert re.search("40 s ago, and those of 3 moments since .* UTC, 2 min 40 s ago are kept$", archive), archive
     assert of_the_loss(ARCHIVE, survives=False)[0] == "recovery point: none: what the cluster has of the input would be lost with it"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, ArchiveEvent, extended
+from streams_recovery.core.archive.cuts import ArchivedCut
+from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEvent, extended
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest
 from streams_recovery.core.status.report import ArchiveStatus, archive_status, recovery_point, unusable

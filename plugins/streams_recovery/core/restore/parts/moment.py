@@ -13,8 +13,8 @@ from streams_recovery.core.restore.interval import IntervalSlice
 from streams_recovery.core.restore.parts.part import EMPTY, table
 from streams_recovery.core.restore.parts.savepoint import captured
 from streams_recovery.core.restore.parts.state import StatePart, about_archive, source
-from streams_recovery.core.restore.planned import ArchivedInput, PlannedRestore, check_later
-from streams_recovery.core.restore.point_in_time import AsOf, InPlace, MovedOffset
+from streams_recovery.core.restore.planned import ArchivedInput, ArchivedState, PlannedRestore, check_later
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, InPlace, MovedOffset
 from streams_recovery.core.words import moment
 
 
@@ -66,6 +66,7 @@ class MomentPart(CutPart):
     KIND: ClassVar = "moment"
     in_place: InPlace | None = None
     archived: ArchivedInput | None = None
+    state: ArchivedState | None = None
 
     @property
     def copies(self) -> bool:
@@ -89,12 +90,13 @@ class MomentPart(CutPart):
         return [
             md("### Restore {} from savepoint {}{}", code(plan.application_id), code(plan.savepoint_id), source(plan)),
             EMPTY,
-            md("{}, consistency **{}**. Plan {}.", captured(plan, None), plan.consistency, code(plan.hash[:12])),
+            md("{}, consistency **{}**. Plan {}.", captured(plan, self.state), plan.consistency, code(plan.hash[:12])),
         ]
 
     def about(self, plan: PlannedRestore) -> list[Markdown]:
         as_of = self.point.as_of
-        state = "the state of this savepoint and its" if self.point.with_state else "no state, and all archived"
+        begin = "this savepoint" if self.state is None else "this cut"
+        state = f"the state of {begin} and its" if self.point.with_state else "no state, and all archived"
         when = md("As of **{}** ({} ms) by **{}**: {} input up to there", moment(as_of.moment), as_of.moment, as_of.by, state)
         return [
             *about_archive(self.archived),
@@ -106,9 +108,12 @@ class MomentPart(CutPart):
 
 
 def cuts_of(plan: PlannedRestore) -> list[tuple[TopicPartition, RowCut]]:
-    """The partitions that are cut, in the order of the plan."""
+    """The partitions of inputs and globals that are cut, in the order of the plan."""
     return [
-        (TopicPartition(topic.name, part.partition), part.cut) for topic in plan.create for part in topic.partitions if part.cut is not None
+        (TopicPartition(topic.name, part.partition), part.cut)
+        for topic in plan.create
+        for part in topic.partitions
+        if part.cut is not None and topic.role in CUT_ROLES
     ]
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
+from streams_recovery.core.archive.cuts import ArchivedCut
+from streams_recovery.core.archive.log import Archive
+from streams_recovery.core.archive.state import at_kept_cut
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.forms import CONFIRM
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.parts.moment import MomentPart, PointInTime
-from streams_recovery.core.restore.planned import ArchivedInput
+from streams_recovery.core.restore.planned import ArchivedInput, ArchivedState
 from streams_recovery.core.restore.point_in_time import (
     CLOCK_DIFFERENCE_MS,
     CUT_ROLES,
@@ -23,6 +26,7 @@ from streams_recovery.core.restore.point_in_time import (
     inputs_of,
     read_up_to,
     relevant_gaps,
+    rows_before,
     seen_of,
     why_no_base,
     why_not_continued,
@@ -45,16 +49,17 @@ from streams_recovery.core.restore.request import (
     Safeguards,
 )
 from streams_recovery.core.words import LATEST, moment, time_of
-from streams_recovery.operations.archive import archived_behind
+from streams_recovery.operations.archive import archived_behind, kept_cuts, read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, check_state, pieces_with
 from streams_recovery.operations.restore.moments import MomentSource
 from streams_recovery.operations.restore.placing import restored_state
-from streams_recovery.operations.restore.strategies.strategy import StateStrategy
-from streams_recovery.segments.queries import split_at
+from streams_recovery.operations.restore.strategies.strategy import ArchivedStrategy
+from streams_recovery.segments.queries import rows_below, split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
-_NAMED = 5
+_NAMED: Final = 5
+_CUTS: Final = "the cuts behind savepoints"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +72,13 @@ class RequestedBase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsOfMoment(StateStrategy):
+class AsOfMoment(ArchivedStrategy):
     """The application as it was at a moment: the state of a savepoint and the archived input from there to the moment. ``savepoint`` is the id of the
     base, or ``latest``: the newest one that had read nothing later, or ``none``: all state is built from the archived input. ``source`` is the
     application id whose past it is, empty for the application's own.
     With ``in_place`` the application's own inputs are cut at the moment, which takes their later records away from everybody: ``groups`` names each
-    other group that has read them, to say that it may be moved. What was archived behind the newest savepoint counts up to ``archive_entry``: see
-    ``RestoreSource``.
+    other group that has read them, to say that it may be moved. What was archived behind the newest savepoint counts, and the state may be
+    that of a cut behind a savepoint.
     """
 
     KIND: ClassVar = "as_of_moment"
@@ -87,7 +92,6 @@ class AsOfMoment(StateStrategy):
     groups: Annotated[tuple[str, ...], GROUPS] = ()
     safeguards: Annotated[Safeguards, REPLACE, DELETE, SAFETY, CONFIRM] = NOTHING_REPLACED
     compare_keys: Annotated[bool, COMPARE_KEYS] = False
-    archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> MomentSource:
         """The state and the input to restore. Raises ``Refused`` with the facts when no savepoint and no archive fit the moment, and ``Damaged`` for files that
@@ -99,7 +103,12 @@ class AsOfMoment(StateStrategy):
         wanted = RequestedBase(source=self.source or recovery.application_id, savepoint=self.savepoint, allow_ahead=self.allow_ahead)
         # What is cut out of inputs in place stays in a savepoint, from which it can be appended again.
         search = BaseSavepointFinder(
-            recovery=recovery, wanted=wanted, as_of=self.as_of, archive_entry=0 if self.in_place else self.archive_entry
+            recovery=recovery,
+            wanted=wanted,
+            as_of=self.as_of,
+            archive_entry=0 if self.in_place else self.archive_entry,
+            # One that is named is meant as it is.
+            state_entry=self.state_entry if self.state_entry is not None or self.savepoint == LATEST else 0,
         )
         base, archive = search.without_state() if self.savepoint == NO_STATE else search.with_state()
         cuts = search.cuts(archive)
@@ -113,10 +122,11 @@ class AsOfMoment(StateStrategy):
             )
         return MomentSource(
             manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
-            cuts=cuts,
+            cuts={**cuts, **search.changelogs(base)},
             part=MomentPart(
                 point=PointInTime(as_of=self.as_of, with_state=self.savepoint != NO_STATE, archive=archive.savepoint_id),
                 archived=search.archived(archive),
+                state=search.state(base),
             ),
             unreadable=tuple(search.unreadable),
             passed_archive=search.passed_archive,
@@ -148,14 +158,16 @@ def _check_place(recovery: RecoveryContext, request: AsOfMoment) -> None:
 @dataclass(kw_only=True)
 class BaseSavepointFinder:
     """Goes through the savepoints of the source, newest first, and before them what an archiver has copied behind the newest one, up to ``archive_entry`` (None
-    for its last one, 0 for nothing of it). One for each restore. ``unreadable`` are those it could not look into, and ``passed_archive``
-    is why the newest archive is not the one of the base, empty if it is.
+    for its last one, 0 for nothing of it). Before each savepoint also through the cuts that an archiver took behind it, in the archive up to ``state_entry``.
+    One for each restore. ``unreadable`` are those it could not look into, and ``passed_archive`` is why the newest archive is not the one of the base, empty if
+    it is.
     """
 
     recovery: RecoveryContext
     wanted: RequestedBase
     as_of: AsOf
     archive_entry: int | None = None
+    state_entry: int | None = 0
     _archives: list[Manifest] = field(default_factory=list)
     _archive: Manifest | None = None
     _read: list[Manifest] = field(default_factory=list)
@@ -166,6 +178,8 @@ class BaseSavepointFinder:
     unreadable: list[str] = field(default_factory=list)
     passed_archive: str = ""
     _behind: dict[int, ArchivedInput] = field(default_factory=dict)
+    # The savepoints at cuts behind them.
+    _at_cuts: dict[int, tuple[Manifest, ArchivedState]] = field(default_factory=dict)
 
     def with_state(self) -> tuple[Manifest, Manifest]:
         """The base and the archive that goes with it."""
@@ -173,14 +187,15 @@ class BaseSavepointFinder:
         if named != LATEST:
             # Only for its error: below, one that is missing or damaged would be passed over.
             self.recovery.savepoints_of(self.wanted.source).read(named)
-        for manifest in self._newest_first():
+        for manifest in self._with_cuts():
             if named not in (LATEST, manifest.savepoint_id):
                 continue
             archive, why, facts = self._archive_for(manifest)
             if archive is not None:
                 self.passed_archive = why
                 return manifest, archive
-            self._pass_over(manifest.savepoint_id, why, facts)
+            state = self.state(manifest)
+            self._pass_over(manifest.savepoint_id if state is None else _cut_of(state.at), why, facts)
         self._check_archive()
         raise Refused(
             f"no savepoint of {self.wanted.source} can be the base of {moment(self.as_of.moment)}: {'; '.join(self._passed[:_NAMED]) or 'there is none'}",
@@ -188,6 +203,67 @@ class BaseSavepointFinder:
             passed=self._passed,
             unfit=self._unfit,
         )
+
+    def _with_cuts(self) -> Iterator[Manifest]:
+        """The savepoints, and before each one it at those cuts behind it that had read nothing later than the moment."""
+        archive = self._archive_with_cuts()
+        cuts = self._kept(archive)
+        waiting = next(cuts, None)
+        for manifest in self._newest_first():
+            while waiting is not None and waiting.captured_at > manifest.captured_at:
+                if (found := self._at(manifest, archive, waiting)) is not None:
+                    yield found
+                waiting = next(cuts, None)
+            yield manifest
+
+    def _archive_with_cuts(self) -> Archive:
+        """The archive with the files of cuts, an empty one where it has none."""
+        try:
+            found = Archive() if self.state_entry == 0 else read_archive(self.recovery, self.wanted.source, upto=self.state_entry)
+        except Damaged as error:
+            self._pass_over(_CUTS, error.reason, error.facts)
+            return Archive()
+        return found if found.cut is not None else Archive()
+
+    def _kept(self, archive: Archive) -> Iterator[ArchivedCut]:
+        """The cuts that were kept, that of the archive first: what was taken later is not in the archive up to there."""
+        if archive.cut is None:
+            return
+        try:
+            for one in kept_cuts(self.recovery, self.wanted.source):
+                if one.cluster_id == archive.cluster_id and one.cut.captured_at <= archive.cut.captured_at:
+                    yield one.cut
+        except Damaged as error:
+            self._pass_over(_CUTS, error.reason, error.facts)
+
+    def _at(self, manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest | None:
+        """The savepoint at a cut behind it, None where that had read something later, or cannot be used."""
+        inputs, _ = self._newest_archive(manifest)
+        if inputs is None or not cut.read_no_later({tp: log.rows.first_later for tp, log in self.cuts(inputs).items()}):
+            return None
+        found = at_kept_cut(manifest, archive, cut)
+        if isinstance(found, str):
+            self._pass_over(_cut_of(cut.captured_at), found, {"captured_at": cut.captured_at})
+            return None
+        self._at_cuts[id(found)] = found, ArchivedState(entry=archive.recorded, at=found.captured_at)
+        return found
+
+    def state(self, base: Manifest) -> ArchivedState | None:
+        """The cut that the state of a base is of, None where it is of the savepoint."""
+        return self._at_cuts[id(base)][1] if id(base) in self._at_cuts else None
+
+    def changelogs(self, base: Manifest) -> dict[TopicPartition, LogCut]:
+        """The rows of changelogs whose last file goes on behind the end of a base, which is a cut then."""
+        return {
+            TopicPartition(topic.name, image.partition): rows_before(
+                files, image.end, base.captured_at, lambda file, end: rows_below(self.recovery.repository, file, end)
+            )
+            for topic in base.topics
+            if topic.role is TopicRole.CHANGELOG
+            for image in topic.partitions
+            for files in [tuple(image.files())]
+            if files and files[-1].last_offset >= image.end
+        }
 
     def archives(self) -> Iterator[Manifest]:
         """The savepoints that have the records of all inputs up to the moment, the newest of each history of the inputs. Raises ``Refused`` when there is
@@ -388,6 +464,10 @@ class BaseSavepointFinder:
                 archived_to=newest,
                 moment=self.as_of.moment,
             )
+
+
+def _cut_of(captured_at: int) -> str:
+    return f"the cut of {moment(captured_at)}"
 
 
 def _is_archive(manifest: Manifest) -> bool:

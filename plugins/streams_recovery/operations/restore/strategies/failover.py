@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
@@ -28,11 +28,11 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.from_savepoint import ChosenState, FromSavepoint, choose
-from streams_recovery.operations.restore.strategies.strategy import StateStrategy
+from streams_recovery.operations.restore.strategies.strategy import ArchivedStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failover(StateStrategy):
+class Failover(ArchivedStrategy):
     """Move the application to the site ``to``, with the state of a savepoint: an id, or ``latest`` as for a restore. ``lost`` is the name of the site that is
     left, typed by a person when there is no proof that the application is stopped there. It is resolved with the context of the site ``to``.
     """
@@ -47,15 +47,10 @@ class Failover(StateStrategy):
     allow_damaged: Annotated[bool, ALLOW_DAMAGED] = False
     safeguards: Annotated[Safeguards, REPLACE, DELETE, SAFETY, CONFIRM] = NOTHING_REPLACED
     compare_keys: Annotated[bool, COMPARE_KEYS] = False
-    archive_entry: int | None = None
-    state_entry: int | None = None
 
     @property
     def site(self) -> str:
         return self.to
-
-    def at_cut(self, entry: int) -> Self:
-        return replace(self, state_entry=entry) if self.state_entry is None else self
 
     def resolve(self, recovery: RecoveryContext) -> MoveSource:
         """The state to restore, with fewer replicas where the site has fewer brokers. Raises what ``choose`` raises, and ``Refused`` if the application belongs

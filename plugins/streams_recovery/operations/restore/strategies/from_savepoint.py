@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from streams_recovery.core.archive.state import at_cut
 from streams_recovery.core.errors import Damaged, NotFound, Refused
@@ -31,17 +31,16 @@ from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
-from streams_recovery.operations.restore.strategies.strategy import StateStrategy
+from streams_recovery.operations.restore.strategies.strategy import ArchivedStrategy
 from streams_recovery.operations.unfinished import journal_of, newest_restore
 from streams_recovery.storage.savepoints import SavepointStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FromSavepoint(StateStrategy):
+class FromSavepoint(ArchivedStrategy):
     """Restore a savepoint. ``source`` is the application id of the savepoint, empty for the application's own. ``savepoint`` is an id, or
-    ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``. Inputs that are gone go on with what was archived behind it, up to
-    ``archive_entry``: see ``RestoreSource``. The state of the newest one is that of the newest cut behind it, which is in the archive up to ``state_entry``;
-    None is any, 0 none.
+    ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``. Inputs that are gone go on with what was archived behind it. The
+    state of the newest one is that of the newest cut behind it.
     """
 
     KIND: ClassVar = "from_savepoint"
@@ -54,11 +53,6 @@ class FromSavepoint(StateStrategy):
     safeguards: Annotated[Safeguards, REPLACE, DELETE, SAFETY, CONFIRM] = NOTHING_REPLACED
     offsets: Annotated[OffsetStrategy, OFFSETS] = EXACT
     compare_keys: Annotated[bool, COMPARE_KEYS] = False
-    archive_entry: int | None = None
-    state_entry: int | None = None
-
-    def at_cut(self, entry: int) -> Self:
-        return replace(self, state_entry=entry) if self.state_entry is None else self
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
         """The savepoint to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""

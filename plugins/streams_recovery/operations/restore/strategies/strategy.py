@@ -98,3 +98,17 @@ class StateStrategy(RestoreStrategy):
     def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
         """Raises what ``resolve`` and ``plan_state`` do."""
         return plan_state(recovery, self.safeguards, self.resolve(recovery), mine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedStrategy(StateStrategy):
+    """A strategy whose state may be that of a cut behind the savepoint, which is in the archive up to ``state_entry``, and whose inputs go on with what was
+    archived behind it, up to ``archive_entry``: see ``RestoreSource``. None is any, 0 none.
+    """
+
+    archive_entry: int | None = None
+    state_entry: int | None = None
+
+    def at_cut(self, entry: int) -> Self:
+        state = entry if self.state_entry is None else self.state_entry
+        return replace(self, state_entry=state, archive_entry=entry if self.archive_entry is None else self.archive_entry)

@@ -124,7 +124,7 @@ def test_latest_is_what_it_was_when_the_plan_was_made(recovery: RecoveryContext)
         rebuild, inputs_from=str(REBUILT.part.inputs_from), archive_entry=0
     )
     moment = AsOfMoment(reason="", as_of=VALUES[AsOf])
-    assert moment.pinned(recovery, PLANNED) == replace(moment, savepoint=SECOND, archive_entry=0)
+    assert moment.pinned(recovery, PLANNED) == replace(moment, savepoint=SECOND, archive_entry=0, state_entry=0)
 
 
 def test_an_undo_is_offered_only_where_it_would_be_planned(golden: OpenGolden) -> None:
@@ -162,13 +162,13 @@ def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContex
     rebuild, moment = Rebuild(reason="", offsets=EXACT), AsOfMoment(reason="", as_of=VALUES[AsOf], savepoint=NO_STATE)
     assert (rebuild.pinned(recovery, PLANNED), moment.pinned(recovery, PLANNED)) == (
         replace(rebuild, archive_entry=0),
-        replace(moment, archive_entry=0),
+        replace(moment, archive_entry=0, state_entry=0),
     )
     archived = with_part(PLANNED, archived=ArchivedInput(entry=7, safe_at=1, records=2))
     for request in (FromSavepoint(reason=""), rebuild):
         assert request.pinned(recovery, archived).archive_entry == 7
     cut = with_part(PLANNED, state=ArchivedState(entry=9, at=1))
-    for request in (FromSavepoint(reason=""), Failover(reason="", to="dr")):
+    for request in (FromSavepoint(reason=""), Failover(reason="", to="dr"), AsOfMoment(reason="", as_of=VALUES[AsOf])):
         assert request.pinned(recovery, cut).state_entry == 9
 
 
