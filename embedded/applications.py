@@ -71,7 +71,7 @@ class Applications(Stack):
     def _next(self, first: Plain) -> Plain:
         plain = self._another(first, NEXT, NEXT_TOPICS)
         plain["topics"]["outputs"] = list(NEXT_TOPICS.values())
-        # Totals are written as its cache is flushed, and a join answers again: only the newest values of both can be the same.
+        # A join answers again, and its cache is flushed when it is: only the newest values of both can be the same.
         form = {"key": "string", "value": "json", "way": "latest"}
         plain["outputs"] = {name: form | ({"value": "string"} if name == "order-counts-final" else {}) for name in NEXT_TOPICS}
         # Before it is a clone there is nothing of it to save.

@@ -76,7 +76,7 @@ def sealed(plain: Plain, key: Path) -> Plain:
 class Stack:
     """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints. One that is only to
     be stopped (``starts`` false) does without the example's program: it may not even compile any more. Without a cluster of Spark jobs run with a local
-    master.
+    master. Savepoints ``by_names`` are taken in mode ``live`` and have the outputs too: those come back with the state where the cluster is lost.
     """
 
     directory: Path
@@ -85,6 +85,7 @@ class Stack:
     schedule: str = "none"
     starts: bool = True
     spark: SparkCluster | None = None
+    by_names: bool = False
 
     @property
     def bootstrap(self) -> str:
@@ -108,6 +109,7 @@ class Stack:
             "STREAMS_RECOVERY_SCHEDULE": self.schedule,
             "STREAMS_RECOVERY_VERIFY_SCHEDULE": "none",
             "STREAMS_RECOVERY_EXPIRE_SCHEDULE": "none",
+            **({"ORDER_PROCESSING_CONSISTENCY_MODE": "live"} if self.by_names else {}),
             **(example.variables() if self.starts else {}),
             "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
             "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),
@@ -146,6 +148,8 @@ class Stack:
             first["runs"]["process"]["working_directory"] = str(PROJECT)
             if self.spark is not None:
                 first["spark"]["always"] = True  # its workers are there to be seen at work
+            if self.by_names:
+                first["topics"]["include"] = first["topics"]["outputs"]
             files = self._configurations(first)
             directory.mkdir(parents=True)
             for name, plain in files.items():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
 
+from embedded.processes import Processes
+from embedded.stack import Stack
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.names import internal_role
 from streams_recovery.operations.context import RecoveryContext
@@ -32,3 +35,12 @@ def destroy(recovery: RecoveryContext, kill: Callable[[RecoveryContext], None] =
     recovery.groups.delete(recovery.application_id)
     recovery.application.wipe_state()
     return topics
+
+
+def destroy_cluster(stack: Stack, processes: Processes, recovery: RecoveryContext) -> None:
+    """Kill every instance and the broker, and erase its disk. An empty cluster takes its place."""
+    kill_processes(recovery)
+    os.kill(processes.recorded()["broker"][0], signal.SIGKILL)
+    processes.stop("broker")
+    shutil.rmtree(stack.directory / "broker")
+    stack.start_broker(processes)

@@ -1,19 +1,26 @@
-"""Full state: everything is lost, and comes back from a savepoint."""
+"""Full state: everything is lost, and comes back from a savepoint. And once more, with the whole cluster."""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from embedded.demo.checks import all_proven, newest_recovered_ms
-from embedded.demo.disaster import destroy
-from embedded.demo.scene import Scene, right
+from embedded.demo.disaster import destroy, destroy_cluster
+from embedded.demo.outputs import offsets_of, outputs_right, records_of
+from embedded.demo.scene import Scene, opened, right
 from embedded.spark_cluster import WORKERS
 from embedded.stack import APPLICATION
+from examples.order_processing.generator import Generator
 from examples.order_processing.truth import truth
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.outputs_behind import listed_behind
 
 RESTORE = "streams_restore_full"
 # Before the first savepoint, before the second, before the disaster, and after what came back.
@@ -47,11 +54,21 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         scene.await_counted()
         recovered = scene.wrong()
         rpo = (newest_before - newest_recovered_ms(recovery, generator.world)) / 1000
-    with teller.phase("continue", f"{feeds[3]:,} more orders: does it go on counting correctly?"):
-        scene.feed(feeds[3])
-        continued = scene.wrong()
+    named: dict[str, bool] = {}
+    with ExitStack() as later:
+        if scene.stack.by_names:
+            named = {"held_nothing": _held_nothing([first, second]), **_each_result_once(scene, run_id)}
+            scene = later.enter_context(_new_cluster(scene, second["savepoint_id"]))
+        with teller.phase("continue", f"{feeds[3]:,} more orders: does it go on counting correctly?"):
+            scene.feed(feeds[3])
+            continued = scene.wrong()
+            if named:
+                teller.say("outputs of the new cluster, record by record:")
+                named["outputs_right_after_loss_of_cluster"] = outputs_right(scene)
+    generator = scene.generator
     keys = sum(len(keys) for keys in truth(generator.world, range(generator.sent)).values())
     checks = {
+        **named,
         "state_equal": right(recovered),
         "changelogs_equal": all_proven(manifest, verified),
         "incremental": incremental,
@@ -73,6 +90,36 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         "rto_seconds": round(rto, 1),
     }
     return checks, figures
+
+
+def _held_nothing(savepoints: Sequence[Mapping[str, Any]]) -> bool:
+    return all("left_out" in one and one["held_seconds"] == 0 for one in savepoints)
+
+
+def _each_result_once(scene: Scene, run_id: str) -> dict[str, bool]:
+    """Outputs have stayed, so results behind the savepoint are there twice. A reader that skips what the restore has listed sees each once."""
+    with scene.teller.phase("outputs", "The outputs, record by record, without what the restore has listed in outputs-behind.json"):
+        restored = scene.airflow.result(RESTORE, run_id, "finish")["restore_id"]
+        skip = offsets_of(listed_behind(scene.recovery, restored))
+        scene.teller.say(f"{len(skip):,} offsets are listed")
+        return {"outputs_behind_listed": bool(skip), "outputs_right_without_listed": outputs_right(scene, skip=skip)}
+
+
+@contextmanager
+def _new_cluster(scene: Scene, savepoint_id: str) -> Iterator[Scene]:
+    """The scene at an empty cluster in place of the old one, with what a savepoint has of the application, and the orders that it lacks."""
+    teller, bootstrap, sent = scene.teller, scene.stack.bootstrap, scene.generator.sent
+    with teller.phase("cluster_lost", "The whole cluster is lost, inputs and outputs too, and an empty one is there"):
+        destroy_cluster(scene.stack, scene.processes, scene.recovery)
+    with opened(scene.stack) as recovery:
+        found = replace(scene, recovery=recovery, generator=Generator(bootstrap, scene.generator.world))
+        with teller.phase("new_cluster", "The restore DAG again; who sent the orders sends those again that came after the savepoint"):
+            scene.run(RESTORE, {"application": APPLICATION, "savepoint": savepoint_id})
+            there = {json.loads(one.value() or b"")["order"] for one in records_of(bootstrap, "orders")}
+            teller.say(f"{len(there):,} orders came back, {sent - len(there):,} are sent again")
+            found.generator.go_on(sent, there)
+            found.await_counted()
+        yield found
 
 
 def _savepoint_under_load(scene: Scene) -> dict[str, Any]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer
-from confluent_kafka import TopicPartition as Assigned
-
+from embedded.demo.outputs import records_of
 from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.restore.interval import Interval
 
 REPROCESS = f"streams_reprocess_{APPLICATION}"
@@ -63,21 +59,5 @@ def reprocess(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
 
 def _newest(scene: Scene, topic: str, hour: Interval) -> dict[str, Any]:
     """The newest result of each key among those of the hour."""
-    found = {}
-    settings = {"bootstrap.servers": scene.stack.bootstrap, "group.id": "demonstration", "enable.auto.commit": False, "log_level": 0}
-    consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
-    try:
-        left = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
-        consumer.assign([Assigned(topic, partition, OFFSET_BEGINNING) for partition in left])
-        deadline = time.monotonic() + 60
-        while left:
-            if time.monotonic() > deadline:
-                raise ApplicationNotReady(f"{topic} could not be read", next_step="see the broker's log")
-            for message in consumer.consume(5_000, 0.5):
-                if message.error():
-                    left.discard(message.partition())
-                elif message.timestamp()[1] in hour:
-                    found[(message.key() or b"").decode()] = json.loads(message.value() or b"null")
-    finally:
-        consumer.close()
-    return found
+    records = (one for one in records_of(scene.stack.bootstrap, topic) if one.timestamp()[1] in hour)
+    return {(one.key() or b"").decode(): json.loads(one.value() or b"null") for one in records}

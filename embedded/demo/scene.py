@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +11,15 @@ from embedded.airflow_client import AirflowClient, OnChange
 from embedded.applications import Applications
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.telling import Teller
+from embedded.processes import Processes
 from embedded.stack import APPLICATION, Stack
 from examples.order_processing.generator import Generator
 from examples.order_processing.truth import truth
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.waiting import poll
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, open_context
 
 BACKUP = f"streams_backup_{APPLICATION}"
 _RUN_SECONDS = 600.0
@@ -32,6 +36,7 @@ class Scene:
     generator: Generator
     teller: Teller
     orders: int
+    processes: Processes
 
     def run(self, dag_id: str, conf: dict[str, Any], *, heard: OnChange = lambda *_: None) -> str:
         """A run through Airflow to its end, approved when it asks. ``heard`` is told of every task's new state. Raises ``ApplicationNotReady`` unless
@@ -60,12 +65,15 @@ class Scene:
             raise ApplicationNotReady(f"{dag_id} ended as {state}:\n{failures}", next_step="see the task logs above")
 
     def savepoint(self, *, heard: OnChange = lambda *_: None) -> dict[str, Any]:
-        """Take one through the DAG and return publish's summary. ``heard`` is as for ``run``."""
+        """Take one through the DAG and return the summaries of its cut and of publish. ``heard`` is as for ``run``."""
         run_id = self.run(BACKUP, {}, heard=heard)
+        cut: dict[str, Any] = self.airflow.result(BACKUP, run_id, "capture_cut")
         found: dict[str, Any] = self.airflow.result(BACKUP, run_id, "publish")
         new, tails = found["new_records"], found["tail_records"]
         self.teller.say(f"savepoint {found['savepoint_id']}: {found['consistency']}, {new:,} new records, {tails:,} of them unread tails")
-        return found
+        named = f", read by the names of transactions ({cut['left_out']:,} records of others left out)" if "left_out" in cut else ""
+        self.teller.say(f"    application held {cut['held_seconds']:.1f} s{named}")
+        return cut | found
 
     def feed(self, count: int) -> None:
         """Feed and wait until all of it is counted."""
@@ -104,6 +112,11 @@ class Scene:
         found = differences(self.recovery, truth(self.generator.world, range(self.generator.sent)), settle_seconds=settle_seconds)
         self.teller.say(f"keys that differ from the truth, by store: {found}")
         return found
+
+
+def opened(stack: Stack) -> AbstractContextManager[RecoveryContext]:
+    """The context of the example in this stack."""
+    return open_context(stack.config(), EnvironmentConnections({**os.environ, **stack.variables}))
 
 
 def right(wrong: dict[str, int]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from embedded.demo.cloning import clone
 from embedded.demo.full import full
 from embedded.demo.history import HOUR_MS, reprocess
 from embedded.demo.moment import pitr
-from embedded.demo.scene import Scene
+from embedded.demo.scene import Scene, opened
 from embedded.demo.telling import Report, Teller
 from embedded.demo.undo import undo
 from embedded.processes import Processes
@@ -24,8 +23,8 @@ from embedded.spark_cluster import WORKERS, SparkCluster
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
-from streams_recovery.cli.context import EnvironmentConnections
-from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.operations.context import RecoveryContext
 
 Strategy = Callable[[Scene], tuple[dict[str, bool], dict[str, Any]]]
 # In the order in which they are played on one stack: the one with many orders comes last.
@@ -51,13 +50,16 @@ def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Tel
     """
     spark = SparkCluster.of(directory / "spark") if cluster else None
     several = Applications(directory=directory, ports=Ports.free(), guarantee=guarantee, spark=spark)
-    stack = several if _OF_SEVERAL & set(strategies) else Stack(directory=directory, ports=several.ports, guarantee=guarantee, spark=spark)
+    # What others do before has records in the logs that no transaction has written.
+    by_names = guarantee == Guarantee.EXACTLY_ONCE_V2 and [*strategies] == ["full"]
+    alone = Stack(directory=directory, ports=several.ports, guarantee=guarantee, spark=spark, by_names=by_names)
+    stack = several if _OF_SEVERAL & set(strategies) else alone
     with Processes(directory / "processes") as processes:
         # A killed run leaves its instances running: they are known by the directory about to be emptied.
         several.stop_application()
         for name in ("broker", "airflow", "application", "drill", "reprocess", "repository", "state", "configs", PAST, NEXT):
             shutil.rmtree(directory / name, ignore_errors=True)
-        with open_context(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as recovery:
+        with opened(stack) as recovery:
             try:
                 scene = _set(stack, processes, recovery, teller, orders)
                 return [_played(name, scene) for name in STRATEGIES if name in strategies]
@@ -78,7 +80,15 @@ def _set(stack: Stack, processes: Processes, recovery: RecoveryContext, teller: 
         generator.feed_reference_data()
         recovery.application.start()
         airflow = Airflow(stack, processes)
-        scene = Scene(stack=stack, recovery=recovery, airflow=airflow.start(), generator=generator, teller=teller, orders=orders)
+        scene = Scene(
+            stack=stack,
+            recovery=recovery,
+            airflow=airflow.start(),
+            generator=generator,
+            teller=teller,
+            orders=orders,
+            processes=processes,
+        )
         scene.await_running()
         teller.say(f"Airflow at {airflow.url}")
     return scene

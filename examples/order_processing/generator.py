@@ -10,7 +10,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -81,13 +81,20 @@ class Generator:
         for done in range(count):
             if stop is not None and stop.is_set():
                 break
-            number = self.sent
-            self._send("orders", self.world.customer(number), self.world.order(number), self.world.timestamp(number), self._acknowledge)
+            self._order(self.sent)
             self.sent += 1
             if rate is not None and (done + 1) % _PACE == 0:
                 time.sleep(max(0.0, started + (done + 1) / rate - time.monotonic()))
             if progress is not None and (done + 1) % _TOLD == 0:
                 progress(done + 1)
+        self.flush()
+
+    def go_on(self, sent: int, there: Collection[int]) -> None:
+        """Go on behind the first ``sent`` orders at a cluster that has only those that are ``there``: the others are sent again."""
+        self.sent, self.acknowledged = sent, len(there)
+        for number in range(sent):
+            if number not in there:
+                self._order(number)
         self.flush()
 
     @contextmanager
@@ -107,6 +114,9 @@ class Generator:
         self._producer.flush()
         if self._error is not None:
             raise KafkaException(self._error)
+
+    def _order(self, number: int) -> None:
+        self._send("orders", self.world.customer(number), self.world.order(number), self.world.timestamp(number), self._acknowledge)
 
     def _send(self, topic: str, key: str, value: dict[str, object], timestamp: int, done: Callable[[Any, Any], None] | None) -> None:
         payload = json.dumps(value, separators=(",", ":")).encode()

@@ -22,6 +22,8 @@ CHECKS = (
     "offset_metadata_equal",
     "continued_correctly",
 )
+# Where transactions have names.
+NAMED_CHECKS = ("held_nothing", "outputs_behind_listed", "outputs_right_without_listed", "outputs_right_after_loss_of_cluster")
 # It ends before its test does.
 LIMIT_SECONDS = {"all": 4_000}
 LIMIT_OF_ONE_SECONDS = 1_500
@@ -61,7 +63,8 @@ def check_whole_run(guarantee: str, spark: str = "local") -> None:
     told(running)
     assert running.wait(60) == 0
     report = json.loads((PROJECT / "build" / "demo" / "report.json").read_text())
-    checks = [*CHECKS, *(["every_worker_loaded"] if spark == "cluster" else [])]
+    named = NAMED_CHECKS if guarantee == "exactly_once_v2" else ()
+    checks = [*CHECKS, *named, *(["every_worker_loaded"] if spark == "cluster" else [])]
     assert {name: report[name] for name in checks} == dict.fromkeys(checks, True)
     assert report["guarantee"] == guarantee
     assert report["keys_compared"] > 0
