@@ -61,7 +61,11 @@ def choose_hold() -> Remedy:
 
 def hold_nothing() -> Remedy:
     """An application that is held, and need not be."""
-    return Remedy(kind=HOLD_NOTHING, text="set backup.consistency.mode: live. A savepoint is then exact and holds nothing")
+    return Remedy(
+        kind=HOLD_NOTHING,
+        text="set backup.consistency.mode: live, and fallback: pause, or stop where it cannot be paused. A savepoint is then exact and holds nothing; the "
+        "application is held as now where a look finds no names",
+    )
 
 
 def attribute(application_id: str) -> Remedy:
