@@ -6,7 +6,6 @@ import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import version
 from types import FrameType
 from typing import Annotated, Any
 
@@ -103,6 +102,9 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        # Slow to import, and only this asks for it.
+        from importlib.metadata import version  # noqa: PLC0415
+
         line(version("kafka-streams-recovery"))
         raise typer.Exit
 

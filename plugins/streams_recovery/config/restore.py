@@ -25,7 +25,6 @@ from streams_recovery.config.fields import (
 from streams_recovery.config.rules import OffsetRule
 from streams_recovery.config.runs import Runs, StartingKind
 from streams_recovery.config.runs.kind import StartTexts
-from streams_recovery.core.rollout.upgrade import watched_for
 from streams_recovery.core.savepoint.topology import Topics
 from streams_recovery.core.waiting import RateLimits
 
@@ -71,6 +70,13 @@ class Clone(Section):
         return runs.cut_over(self.cut_over.environment, self.cut_over.command)
 
 
+def _watched_for(text: str) -> float:
+    # It has to do with two topologies, and only a configuration with this section asks.
+    from streams_recovery.core.rollout.upgrade import watched_for  # noqa: PLC0415
+
+    return watched_for(text)
+
+
 class Deploy(Section):
     """A program that every restore and every upgrade in place runs before it starts the application, as an argument list, never through a shell. It makes the
     version that is to run be there, and returns when it is. It may be run again: a restore that is resumed runs it once more. ``roll_back`` is the same for the
@@ -83,7 +89,7 @@ class Deploy(Section):
     # The step that starts an application may take half an hour.
     timeout_seconds: Annotated[Integer, Field(ge=1, le=1_500)] = 600
     roll_back: Argv | None = None
-    watch: Annotated[Duration, AfterValidator(accepted_by(watched_for))] = "PT10M"
+    watch: Annotated[Duration, AfterValidator(accepted_by(_watched_for))] = "PT10M"
     max_lag: Annotated[Integer, Field(ge=0)] | None = None
 
 

@@ -81,6 +81,10 @@ class StoreKind(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
+WINDOWED: Final = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
+"""Stores whose keys have a time."""
+
+
 class Consistency(enum.StrEnum):
     """``exact``: the state contains the effects of all input below the committed offsets, and no others. ``ahead``: it may also contain effects of
     later input. ``damaged``: parts of the application were missing, or its state had been lost or replaced, when the savepoint was taken. ``edited``:

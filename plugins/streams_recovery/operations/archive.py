@@ -30,7 +30,6 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.waiting import poll
 from streams_recovery.core.words import first_names, milliseconds
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import discover_remaining
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 
@@ -70,6 +69,9 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
     left = (ticket.ends_at - recovery.clock()) / 1000
     if left <= 0:
         return NO_JOB
+    # What only reads the archive, as every listing does, loads no plans of restores.
+    from streams_recovery.operations.discovery import discover_remaining  # noqa: PLC0415
+
     found, missing = discover_remaining(recovery, ())
     read = [topic for topic in found.inventory.topics if topic.role in ARCHIVED_ROLES]
     topics = tuple(sorted(topic.name for topic in read if goes_into_archive(topic)))

@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.names import is_name
@@ -18,13 +18,15 @@ from streams_recovery.core.repository.journal import JournalEntry, Phase, Restor
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LEASE_SECONDS
 from streams_recovery.core.repository.retention import DAY_MS, KeepRules, Pin, Pins
-from streams_recovery.core.restore.plan import RestorePlan, check_plan
 from streams_recovery.core.words import command, in_order, is_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.run_artifacts import RunArtifacts
+
+if TYPE_CHECKING:
+    from streams_recovery.core.restore.plan import RestorePlan
 
 PLAN: Final = "restore-plan"
 
@@ -114,6 +116,9 @@ def restores_of(recovery: RecoveryContext) -> set[str]:
 
 def plan_of(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
     """The plan of a restore that is not this run's own. Raises ``NotFound`` and ``Damaged``."""
+    # Every kind of restore with all of its parts, which a listing without one does not need.
+    from streams_recovery.core.restore.plan import RestorePlan, check_plan  # noqa: PLC0415
+
     try:
         planned = recovery.artifacts.read_once(RestorePlan, restore_id, PLAN)
     except NotFound as error:

@@ -164,6 +164,9 @@ NOT_TO_LOOK = {
         for one in ("compaction", "interval", "maintenance", "preflight", "restore", "rollout", "savepoint", "state")
     ),
     "streams_recovery.operations.status.look",
+    # Plans of restores, with all that restores are made of.
+    *("streams_recovery.core.restore.plan", "streams_recovery.operations.discovery"),
+    *(f"streams_recovery.core.{one}" for one in ("compaction", "restore.parts", "rollout")),
     # Of what a look finds, and of what another command asks for.
     *(f"streams_recovery.core.{one}" for one in ("checks.catalogue", "sandbox", "state.inspection", "status.alerts", "status.facts")),
     "streams_recovery.application.kubernetes",

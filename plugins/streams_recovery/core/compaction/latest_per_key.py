@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.values import WINDOWED, CompactionPlan, How, RangeCompacted, RangeToCompact, TopicCompaction
-from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.compaction.values import CompactionPlan, How, RangeCompacted, RangeToCompact, TopicCompaction
+from streams_recovery.core.kafka_types import WINDOWED, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.names import store_kind, store_name
 from streams_recovery.core.repository.compaction_proof import CompactionProof, Rewritten
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, SegmentFile, TopicImage

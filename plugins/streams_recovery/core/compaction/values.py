@@ -6,12 +6,11 @@ import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from streams_recovery.core.kafka_types import StoreKind, TopicPartition
+from streams_recovery.core.kafka_types import WINDOWED, StoreKind, TopicPartition
 from streams_recovery.core.repository.compaction_proof import Compaction, CompactionProof, MergeProof, Rewritten
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 
 # Their keys contain the time that decides which windows have expired, so deleted keys are part of the state.
-WINDOWED = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
 
 
 class How(enum.StrEnum):

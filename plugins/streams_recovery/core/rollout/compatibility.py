@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.kafka_types import StoreKind, TopicRole
+from streams_recovery.core.kafka_types import WINDOWED, StoreKind, TopicRole
 from streams_recovery.core.lag import Lag
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.words import first_names
@@ -19,7 +19,6 @@ LOSE: Final = "--lose"
 SAME: Final = "--same"
 # The option by which a person says that they looked at what the check cannot tell.
 ALLOW_DOUBT: Final = "--allow-doubt"
-WINDOWED: Final = (StoreKind.WINDOW, StoreKind.SESSION)
 
 
 class CompatibilityVerdict(enum.StrEnum):

@@ -10,13 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
-from streams_recovery.core.kafka_types import StoreKind, TopicRole
+from streams_recovery.core.kafka_types import WINDOWED, StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, store_name
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import (
     ALLOW_DOUBT,
     SAME,
-    WINDOWED,
     Compatibility,
     CompatibilityFinding,
     CompatibilityVerdict,

@@ -10,8 +10,7 @@ from streams_recovery.core.checks.facts import TopicFacts, TopicSet
 from streams_recovery.core.checks.runs import PARTITIONS, PartitionFacts
 from streams_recovery.core.checks.savepoints import UNATTRIBUTED, AttributionGaps
 from streams_recovery.core.checks.topics import REPLACED_TIMES
-from streams_recovery.core.compaction.values import WINDOWED
-from streams_recovery.core.kafka_types import Consistency, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import WINDOWED, Consistency, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, TopicAtCut, partition_images
 from streams_recovery.core.repository.survival import lost_with_cluster
 from streams_recovery.core.words import first_names

@@ -15,9 +15,8 @@ from typing import Final
 
 from streams_recovery.core.compaction.latest_per_key import why_never
 from streams_recovery.core.compaction.rewritten import rewritten
-from streams_recovery.core.compaction.values import WINDOWED
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.kafka_types import Consistency, StoreKind
+from streams_recovery.core.kafka_types import WINDOWED, Consistency, StoreKind
 from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.state.table import Entry, Headers, Identity, split_key, undeleted

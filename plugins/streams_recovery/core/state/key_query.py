@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 from streams_recovery.core.answers import is_answer, readable_text
 from streams_recovery.core.codec import document
-from streams_recovery.core.compaction.values import WINDOWED
 from streams_recovery.core.errors import ConfigInvalid, Damaged
-from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.kafka_types import WINDOWED, StoreKind
 from streams_recovery.core.state.table import Cell, Format, ValueFormat, decoded
 
 MOST_WINDOWS: Final = 1_000

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
-from streams_recovery.core.kafka_types import StoreKind, TopicPartition
+from streams_recovery.core.kafka_types import WINDOWED, TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
 from streams_recovery.core.state.inspection import PeekRecord, PeekRequest, first_offset
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, SavedValue, agrees
@@ -39,7 +39,6 @@ LIVE_WORDS: Final = {
 }
 # Versions and windows of one key that are held. With more present rows it is not told whether they are equal.
 MOST_ROWS: Final = 1_000
-_WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +163,7 @@ def ask_key(recovery: RecoveryContext, question: KeyQuestion, savepoint: str) ->
         [live] = recovery.application.query_keys([question])
         return Asked(live=live, savepoint_id=None, form=None, rows=(), equal=None)
     side = open_side(recovery, question.store, savepoint)
-    if question.bounds and side.form.kind not in _WINDOWED:
+    if question.bounds and side.form.kind not in WINDOWED:
         raise ConfigInvalid(
             f"store {question.store} has no windows: its kind is {side.form.kind}", next_step="leave the time out", store=question.store
         )
