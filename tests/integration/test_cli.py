@@ -247,3 +247,28 @@ def test_a_warning_of_a_savepoint_is_told_once(small: Small, bootstrap: str, tmp
     told = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
     assert told
     assert [done.stderr.count(line.removeprefix("warning: ")) for line in told] == [1] * len(told)
+
+
+def test_the_monitor_looks_without_airflow_and_what_it_saw_is_stored(command: Command) -> None:
+    assert "not looked at yet" in command("info", NAME).out
+    looked = command("monitor", NAME)
+    assert looked.code == 0, looked
+    assert f"{NAME}: status: " in looked.out
+    told = command("info", NAME).out
+    assert "looked at: " in told
+    assert "not looked at yet" not in told
+    report = json.loads(command("monitor", NAME, "--json").out)
+    assert report["failed"] == {}
+    assert report["applications"][NAME]["parts"]["cluster"]["problem"] is None
+
+
+def test_a_monitor_that_goes_on_reads_the_configuration_anew_until_it_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("version: 1")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]), "COLUMNS": "1000"}
+    program = [sys.executable, "-m", "streams_recovery", "monitor", "--every", "1", "--configs", str(tmp_path)]
+    with subprocess.Popen(program, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as monitor:
+        assert monitor.stderr is not None
+        seen = [line for line, _ in zip((line for line in monitor.stderr if "ConfigInvalid" in line), range(2), strict=False)]
+        monitor.terminate()
+        assert monitor.wait(timeout=60) == 143
+    assert len(seen) == 2, "it looked again"

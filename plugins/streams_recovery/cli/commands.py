@@ -95,6 +95,7 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
     ),
     Panel.EVERY_DAY: (
         Command("archive", "backup:archive", "Archive inputs and globals all the time, every archive.interval, until it is stopped."),
+        Command("monitor", "monitor:monitor", "Look at applications as the monitor does, store what is seen, and print what is found."),
         Command("verify", "maintenance:verify", "Check that savepoints are still what was written."),
         Command("expire", "maintenance:expire", "Expire savepoints that no rule of `retention` keeps."),
         Command("compatible", "look:compatible", "Say whether a new version of an application can go on with the state of a savepoint."),

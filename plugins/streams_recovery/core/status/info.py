@@ -168,6 +168,19 @@ def _met(age: float | None, objective: float | None) -> bool | None:
     return None if objective is None else age is not None and age <= objective
 
 
+def news_lines(before: StatusReport | None, now: StatusReport) -> Iterator[str]:
+    """What a look has found, a line each: the health and all findings without a look ``before``, else what has changed since that one."""
+    known = {} if before is None else {one.cause: one for one in before.findings}
+    found = {one.cause: one for one in now.findings}
+    if before is None or before.health is not now.health:
+        yield f"status: {now.health}"
+    for cause, one in found.items():
+        if cause not in known:
+            yield f"{one.severity}, {cause}: {one.text}"
+    for cause in known.keys() - found.keys():
+        yield f"over, {cause}: {known[cause].text}"
+
+
 def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:
     """One fact a line, below the name of the application."""
     yield f"application: {info.name} (id {info.application_id})"

@@ -25,6 +25,7 @@ from streams_recovery.core.status.info import (
     info_of_report,
     info_of_repository,
     metric,
+    news_lines,
 )
 from streams_recovery.core.status.report import (
     ArchiveStatus,
@@ -105,6 +106,16 @@ def report() -> StatusReport:
     # Fields that the report gets besides have their neutral values.
     neutral = {name: fields.get(name, () if "tuple" in str(kind) else None) for name, kind in StatusReport.__annotations__.items()}
     return StatusReport(**(neutral | fields))
+
+
+def test_a_first_look_tells_all_and_the_next_ones_what_has_changed() -> None:
+    late, full = finding("late", Severity.WARNING, "it is late"), finding("disk-full", Severity.CRITICAL, "it is full", subject="broker 1")
+    first = replace(EMPTY, health=Health.ATTENTION, findings=(late,))
+    second = replace(EMPTY, health=Health.TROUBLE, findings=(late, full))
+    assert list(news_lines(None, first)) == ["status: attention", "warning, late: it is late"]
+    assert list(news_lines(first, first)) == []
+    assert list(news_lines(first, second)) == ["status: trouble", "critical, disk-full:broker 1: it is full"]
+    assert list(news_lines(second, first)) == ["status: attention", "over, disk-full:broker 1: it is full"]
 
 
 @pytest.mark.parametrize(
