@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, recovery_of
-from streams_recovery.cli.screen import AsJson, line, print_json, say
+from streams_recovery.cli.screen import AsJson, failures, line, print_json, say
 from streams_recovery.config.loader import load_all
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.status.info import ApplicationInfo, info_lines
@@ -32,9 +32,7 @@ def info(
     else:
         found, failed = _all(configs)
     if as_json:
-        print_json(
-            {"applications": found, "failed": {one: {"reason": error.reason, "next": error.next_step} for one, error in failed.items()}}
-        )
+        print_json({"applications": found, "failed": failures(failed)})
     else:
         now = time.time_ns() // 1_000_000
         for one in found:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, recovery_of
-from streams_recovery.cli.screen import AsJson, line, print_json, say, say_error
+from streams_recovery.cli.screen import AsJson, failures, line, print_json, say, say_error
 from streams_recovery.config.loader import load_all
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.status.info import news_lines
@@ -36,13 +36,13 @@ def monitor(
     """Look at applications as the monitor does, store what is seen, and print what is found. Notifiers are Airflow's, and are not used: what is printed is for
     cron, systemd or a log to tell. With --every a finding is printed when it is new and when it is over.
     """
+    if every is not None and as_json:
+        raise typer.BadParameter("--json is for one look, without --every")
     watcher = _Watcher(configs, say if as_json else line)
     if every is None:
         looks = dict(watcher.looks(name))
         if as_json:
-            print_json(
-                {"applications": looks, "failed": {one: {"reason": e.reason, "next": e.next_step} for one, e in watcher.failed.items()}}
-            )
+            print_json({"applications": looks, "failed": failures(watcher.failed)})
         raise typer.Exit(max((error.exit_code for error in watcher.failed.values()), default=0))
     while True:
         begun = time.monotonic()

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO, Annotated, Any, Final
@@ -45,6 +45,11 @@ def line(text: str) -> None:
 def say(text: str) -> None:
     """One line for people, on stderr."""
     _print(Console(stderr=True), visible(text))
+
+
+def failures(failed: Mapping[str, RecoveryError]) -> dict[str, dict[str, str]]:
+    """What failed, by its name, for JSON."""
+    return {name: {"reason": error.reason, "next": error.next_step} for name, error in failed.items()}
 
 
 def say_command(about: str, command: str) -> None:
