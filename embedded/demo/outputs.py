@@ -21,7 +21,7 @@ from streams_recovery.core.state.edit import default_partition
 
 _READ_SECONDS = 60
 # Results of a foreign-key join come through two repartition topics, and all of them are read when they are committed.
-_SETTLE_SECONDS = 60.0
+_SETTLE_SECONDS = 120.0
 Skipped = Collection[tuple[TopicPartition, int]]
 
 

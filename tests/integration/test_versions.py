@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from embedded.broker import BrokerExtras, start_broker
-from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.engine.submitter import Submitter
 from tests.support.applications.shape_inputs import Batches, part
 from tests.support.applications.shapes import Fleet, Shaped, shaped
-from tests.support.programs.kafka_versions import VERSIONS, kafka
+from tests.support.programs.kafka_versions import STREAMS_PROTOCOL, VERSIONS, broker_of, kafka
 
 pytestmark = [pytest.mark.deep, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -28,25 +26,13 @@ ZERO = (time.time_ns() // 1_000_000 - 3 * HOUR) // HOUR * HOUR
 SHAPES = ("tables", "left", "suppressed")
 # Offsets of local state are inside RocksDB since then (KIP-1035), and in a file before.
 INSIDE = "4.3"
-# The streams group protocol (KIP-1071) is there for everybody since then.
-STREAMS_PROTOCOL = tuple(version for version in VERSIONS if version >= "4.2")
-# How soon a broker gives up a member that was killed. Nobody else can remove one of a group of the streams protocol.
-GIVEN_UP = {
-    "group.streams.min.heartbeat.interval.ms": "1000",
-    "group.streams.heartbeat.interval.ms": "2000",
-    "group.streams.min.session.timeout.ms": "6000",
-    "group.streams.session.timeout.ms": "6000",
-}
 
 
 @pytest.fixture(scope="module")
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("broker")
     with Processes(directory / "processes") as processes:
-        port, controller = free_ports(2)
-        settings = GIVEN_UP if request.param in STREAMS_PROTOCOL else {}
-        extras = BrokerExtras(jars=kafka(request.param), settings=settings)
-        yield start_broker(processes, directory / "broker", port=port, controller_port=controller, extras=extras)
+        yield broker_of(request.param, directory, processes)
 
 
 def parts(app: Shaped, number: int, *, last: bool = False) -> dict[str, Batches]:

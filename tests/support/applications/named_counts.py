@@ -50,6 +50,8 @@ class NamedCounts:
     protocol: str
     # Whether each task writes to each partition of the output.
     spread: bool = False
+    # The topic of another application that it reads; else one of its own.
+    source: str = ""
     id: str = field(default_factory=lambda: f"named{uuid.uuid4().hex[:8]}")
     instances: list[str] = field(default_factory=list)
     fed: int = 0
@@ -59,7 +61,7 @@ class NamedCounts:
 
     @property
     def inputs(self) -> list[TopicPartition]:
-        return self.topics(f"{self.id}.in")
+        return self.topics(self.source or f"{self.id}.in")
 
     @property
     def outputs(self) -> list[TopicPartition]:
@@ -83,7 +85,7 @@ class NamedCounts:
             *command_of(PROGRAM),
             self.bootstrap,
             self.id,
-            f"{self.id}.in",
+            self.inputs[0].topic,
             f"{self.id}.out",
             str(state),
             self.protocol,
@@ -112,7 +114,7 @@ class NamedCounts:
             while not stopped.wait(0.02):
                 for _ in range(max(1, rate // 50)):
                     line = " ".join(dice.choice(WORDS) for _ in range(3))
-                    producer.produce(f"{self.id}.in", line.encode(), partition=self.fed % PARTITIONS)
+                    producer.produce(self.inputs[0].topic, line.encode(), partition=self.fed % PARTITIONS)
                     self.fed += 1
                 producer.poll(0)
             producer.flush(30)

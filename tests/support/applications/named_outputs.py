@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
@@ -22,10 +23,12 @@ from tests.support.applications.small import asked
 
 
 def by_command(counts: NamedCounts, place: Path, state: Path) -> dict[str, object]:
-    """How one instance is run, as a section of the configuration. Its process is in ``place``."""
+    """How one instance is run, as a section of the configuration. Its process is in ``place``, and the name of its output in a variable."""
+    output = counts.outputs[0].topic
+    own = " ".join('"$OUT"' if part == output else shlex.quote(part) for part in counts.command(state))
     verbs = {verb: [sys.executable, ONE_INSTANCE, str(place), verb, str(state)] for verb in ("status", "stop", "wipe")}
-    verbs["start"] = [sys.executable, ONE_INSTANCE, str(place), "start", str(state), *counts.command(state)]
-    return {"kind": "command", "command": verbs}
+    verbs["start"] = [sys.executable, ONE_INSTANCE, str(place), "start", str(state), "sh", "-c", f"exec {own}"]
+    return {"kind": "command", "command": {**verbs, "environment": {"OUT": output}}}
 
 
 def brought_back(recovery: RecoveryContext, savepoint_id: str = LATEST) -> restore.RestoreReport:

@@ -23,12 +23,18 @@ PATIENT = {"survive_cluster_loss": False, "consistency": {"mode": "live", "timeo
 
 @contextmanager
 def named_recovery(
-    extra: Mapping[str, object], application_id: str, directory: Path, *, running: bool = True, **sections: Mapping[str, object]
+    extra: Mapping[str, object],
+    application_id: str,
+    directory: Path,
+    *,
+    running: bool = True,
+    name: str = "named",
+    **sections: Mapping[str, object],
 ) -> Iterator[RecoveryContext]:
     """The context of the application with this id, which is said to be ``running``. ``sections`` are laid over its configuration."""
     config: dict[str, Any] = {
         "version": 1,
-        "name": "named",
+        "name": name,
         "application": {"id": application_id, "guarantee": "exactly_once_v2"},
         "topics": {"inputs": [f"{application_id}.in"], "outputs": [f"{application_id}.out"]},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
@@ -38,12 +44,12 @@ def named_recovery(
             "command": {"status": says(RUNNING if running else STOPPED), "stop": says(STOPPED), "start": ["true"], "wipe": ["true"]},
         },
     }
-    for name, section in sections.items():
-        config[name] = {**config.get(name, {}), **section}
-    (directory / "named.yaml").write_text(json.dumps(config))
+    for key, section in sections.items():
+        config[key] = {**config.get(key, {}), **section}
+    (directory / f"{name}.yaml").write_text(json.dumps(config))
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": dict(extra)})}
     with open_context(
-        load_named("named", directory, {}), EnvironmentConnections(kafka), applications=lambda: load_all(directory, {}).applications
+        load_named(name, directory, {}), EnvironmentConnections(kafka), applications=lambda: load_all(directory, {}).applications
     ) as recovery:
         yield recovery
 

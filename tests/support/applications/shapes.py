@@ -66,6 +66,8 @@ class Fleet:
     optimized: bool = False
     survives: bool = False
     poll_ms: int = 100
+    # How often records of repartition topics that were read are deleted.
+    purge_ms: int = 30_000
     kafka: JarSet = KAFKA
 
 
@@ -79,7 +81,8 @@ class Shaped:
 
     recovery: RecoveryContext
     fleet: Fleet
-    submitter: Submitter
+    # None for one that is only looked at.
+    submitter: Submitter | None
     before: Fed
     since: Fed
     _begins: dict[TopicPartition, int] = field(default_factory=dict)
@@ -226,6 +229,7 @@ class Shaped:
 
     @property
     def _runner(self) -> Runner:
+        assert self.submitter is not None
         return Runner(recovery=self.recovery, submitter=self.submitter, say=print)
 
     def check(self) -> None:
@@ -291,7 +295,7 @@ def _some(things: Any) -> str:
 
 
 @contextmanager
-def shaped(bootstrap: str, directory: Path, fleet: Fleet, submitter: Submitter) -> Iterator[Shaped]:
+def shaped(bootstrap: str, directory: Path, fleet: Fleet, submitter: Submitter | None = None) -> Iterator[Shaped]:
     """The application with its topics, which are empty. It is stopped, and they are gone, at the end."""
     name = f"shapes{uuid.uuid4().hex[:8]}"
     (directory / "shapes.yaml").write_text(json.dumps(_configuration(bootstrap, directory, fleet, name)))
@@ -340,6 +344,7 @@ def _configuration(bootstrap: str, directory: Path, fleet: Fleet, name: str) -> 
         "SESSION_MS": str(session),
         "OPTIMIZATION": "reuse.ktable.source.topics" if fleet.optimized else "none",
         "POLL_MS": str(fleet.poll_ms),
+        "PURGE_MS": str(fleet.purge_ms),
         "PORT": "{port}",
         "STATE_DIR": "{state_directory}",
         **({"STATIC_MEMBER": "{name}"} if fleet.static else {}),

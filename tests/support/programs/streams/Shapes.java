@@ -100,6 +100,7 @@ public final class Shapes {
       settings.put("group.instance.id", System.getenv("STATIC_MEMBER"));
     }
     settings.put("topology.optimization", System.getenv("OPTIMIZATION"));
+    settings.put("repartition.purge.interval.ms", Long.parseLong(System.getenv("PURGE_MS")));
     settings.put("poll.ms", Long.parseLong(System.getenv("POLL_MS")));
     settings.put("auto.offset.reset", "earliest");
     settings.put("replication.factor", 1);
