@@ -22,9 +22,9 @@ from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.cut import NamedCut, cut_at_names
 from streams_recovery.core.named_transactions.readings import read_named
 from streams_recovery.core.waiting import poll
-from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.named_transactions import NamedLogs
 from streams_recovery.operations.discovery import discover
+from streams_recovery.operations.savepoint.cut import logs_of
 from tests.support.applications.shape_inputs import HOUR
 from tests.support.applications.shape_moments import Moments, feeding
 from tests.support.applications.shapes import Fleet, Shaped, shaped
@@ -72,16 +72,7 @@ def look(app: Shaped, number: int, kill_each: int) -> tuple[Found, dict[TopicPar
     discovered = discover(recovery)
     changelogs, outputs = discovered.partitions(TopicRole.CHANGELOG), discovered.partitions(TopicRole.OUTPUT)
     logs = (*changelogs, *discovered.partitions(TopicRole.REPARTITION), *outputs)
-    reading = ApplicationLogs(
-        application_id=recovery.application_id,
-        cluster=recovery.cluster,
-        groups=recovery.groups,
-        transactions=recovery.transactions,
-        read=(),
-        clock=recovery.clock,
-        patience=60,
-    )
-    with NamedLogs(recovery.connection, reading) as reader:
+    with NamedLogs(recovery.connection, logs_of(recovery, discovered)) as reader:
         reader.check_version()
         for at in range(number):
             if at % kill_each == kill_each // 2:
