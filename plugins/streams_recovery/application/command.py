@@ -212,8 +212,9 @@ def _ended(
     try:
         return _waited(program, seconds, confirm)
     except BaseException as error:
-        # Also when this process is being ended: no process would be left to wait for the program.
-        os.killpg(program.pid, signal.SIGKILL)
+        # Also when this process is being ended: no process would be left to wait for the program. One that has just ended hides no error.
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
         program.wait()
         if not isinstance(error, subprocess.TimeoutExpired):
             raise

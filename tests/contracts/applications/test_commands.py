@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import tracemalloc
@@ -60,6 +61,22 @@ def test_a_program_is_ended_with_what_it_started_once_its_run_is_over(tmp_path):
     with pytest.raises(LockLost):
         run_program([sys.executable, "-c", HANGS.format(marker=str(marker))], {}, verb="deploy", seconds=60, confirm=confirm)
     gone(Process(pid=int(marker.read_text()), born=birth(int(marker.read_text())) or "gone"))
+
+
+def test_a_program_that_has_just_ended_hides_no_error(tmp_path):
+    from streams_recovery.application.command import run_program
+
+    marker = tmp_path / "program"
+    program = f"import os, time; open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(1.5)"
+
+    def confirm():
+        if marker.exists() and marker.read_text():
+            # As an interrupt does that comes between the end of the program and the answer to who waits for it.
+            os.waitpid(int(marker.read_text()), 0)
+            raise LockLost("the run is over", next_step="none")
+
+    with pytest.raises(LockLost):
+        run_program([sys.executable, "-c", program], {}, verb="deploy", seconds=60, confirm=confirm)
 
 
 def test_a_task_that_airflow_tells_to_end_ends_its_programs(tmp_path):
