@@ -109,15 +109,15 @@ def expected_copy(recovery: RecoveryContext, _ticket: Ticket | None = None) -> J
             found = discover(recovery)
             archived = [topic.name for topic in found.inventory.topics if topic.archived and topic.role is not TopicRole.REPARTITION]
             tps = [TopicPartition(name, number) for name in archived for number in range(found.topics[name].partitions)]
-            known = {tp: (start, UNKNOWN_BYTES) for tp, start in recovery.cluster.log_starts(tps).items()}
+            saved = {tp: (start, UNKNOWN_BYTES) for tp, start in recovery.cluster.log_starts(tps).items()}
         else:
             images = partition_images(topic for topic in newest.topics if topic.archived and topic.role is not TopicRole.REPARTITION)
-            known = {tp: (image.end, _record_bytes(newest, tp)) for tp, image in images.items()}
-        news = {tp: end - known[tp][0] for tp, end in recovery.cluster.high_watermarks(list(known)).items()}
+            saved = {tp: (image.end, _record_bytes(newest, tp)) for tp, image in images.items()}
+        news = {tp: end - saved[tp][0] for tp, end in recovery.cluster.high_watermarks(list(saved)).items()}
     except RecoveryError:
         # The plan says why.
         return None
-    return JobVolume.of((records, records * known[tp][1]) for tp, records in news.items() if records > 0) if any(news.values()) else None
+    return JobVolume.of((records, records * saved[tp][1]) for tp, records in news.items() if records > 0) if any(news.values()) else None
 
 
 def _record_bytes(before: Manifest | None, tp: TopicPartition) -> int:

@@ -21,7 +21,7 @@ from streams_recovery.core.restore.parts.rebuild import RebuildPart
 from streams_recovery.core.restore.parts.savepoint import SavepointPart
 from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
-from streams_recovery.core.restore.planned import ArchivedInput, Observed, PartitionLoad, TopicToDelete
+from streams_recovery.core.restore.planned import ArchivedInput, ArchivedState, Observed, PartitionLoad, TopicToDelete
 from streams_recovery.core.restore.point_in_time import InPlace
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import SingleTopics
@@ -113,6 +113,7 @@ PARTS_STORED = {"point", "in_place", "inputs_from", "single", "move", "upgrade",
         (with_part(PLAN, archived=ARCHIVED), {"archived"}),
         (PAST, {"point"}),
         (with_part(PAST, in_place=IN_PLACE), {"point", "in_place"}),
+        (with_part(PAST, state=ArchivedState(entry=1, at=2)), {"point", "state"}),
         (replace(PAST, part=IntervalPart(point=replace(POINT, slice=SLICE))), {"point"}),
         (replace(PLAN, part=MovePart(move=MOVE)), {"move"}),
         (replace(PLAN, part=TopicsPart(single=SingleTopics(names={}, in_place=True))), {"single"}),
@@ -128,7 +129,7 @@ def test_each_kind_is_stored_with_the_names_of_all_and_read_as_the_same_kind(pla
 
 
 def test_what_belongs_to_another_kind_is_damage() -> None:
-    for plan, strange in ((PAST, {"state": {"entry": 1, "at": 2}}), (PLAN, {"inputs_from": "s"})):
+    for plan, strange in ((PAST, {"inputs_from": "s"}), (PLAN, {"inputs_from": "s"})):
         with pytest.raises(Damaged, match=rf"a note\.{next(iter(strange))}: expected null"):
             codec.decode(RestorePlan, codec.encode(plan) | strange, where="a note")
 
