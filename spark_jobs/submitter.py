@@ -31,11 +31,23 @@ def _end_after(pid: int) -> None:
 
 
 def _await_end(pid: int) -> None:
-    # On Linux a handle stands for the process, whatever becomes of its pid, and can be read from as soon as that has ended, reaped or not.
-    handle_of: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
     with contextlib.suppress(ProcessLookupError):
-        if handle_of is not None:
-            select.select([handle_of(pid)], [], [])
-        while handle_of is None:
+        if (handle := _handle_of(pid)) is not None:
+            select.select([handle], [], [])
+            return
+        while True:
             os.kill(pid, 0)
             time.sleep(1)
+
+
+def _handle_of(pid: int) -> int | None:
+    """What stands for the process on Linux, whatever becomes of its pid, and can be read from as soon as that has ended, reaped or not. None where the system
+    has none or refuses it, as older kernels and some containers do. Raises ``ProcessLookupError``.
+    """
+    open_handle: Callable[[int], int] | None = getattr(os, "pidfd_open", None)
+    try:
+        return None if open_handle is None else open_handle(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return None

@@ -299,17 +299,21 @@ class KeptCuts:
     _known: deque[tuple[int, frozenset[str]]] = field(default_factory=deque, init=False)
 
     def read(self) -> None:
-        """Take note of those that were kept before. Of those that cannot be read none is needed: what is archived is in the archive."""
+        """Take note of those that were kept before. What cannot be read is passed over: the others are not to go with it."""
         try:
-            found = [(one.cut.captured_at, one.keys) for _, one in self.log.numbered_back(readers=ENTRY_READERS)]
+            found = [(one.cut.captured_at, one.keys) for one in self.log.readable_back(whole=False, readers=ENTRY_READERS)]
             self._known = deque(reversed(found))
         except Damaged as error:
             LOGGER.warning("cuts that were kept are not used: %s", error.reason)
 
     def keep(self, cut: ArchivedCut, cluster_id: str) -> None:
-        """Keep one more."""
-        self.log.append(KeptCut(cluster_id=cluster_id, cut=cut))
-        self._known.append((cut.captured_at, cut.keys))
+        """Keep one more. Inputs are archived also where that cannot be done."""
+        try:
+            self.log.append(KeptCut(cluster_id=cluster_id, cut=cut), whole=False)
+        except RecoveryError as error:
+            LOGGER.warning("a cut was not kept for restores to a moment: %s", error.reason)
+        else:
+            self._known.append((cut.captured_at, cut.keys))
 
     def forget(self, upto: int) -> list[str]:
         """Give up those that were captured by this moment (ms), and the oldest ones where there are too many. Returns the files that only they have."""

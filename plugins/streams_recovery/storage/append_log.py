@@ -77,11 +77,11 @@ class AppendLog(Generic[T]):
         """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
         return (entry.value for entry in self._entries_back(whole=True, readable=False))
 
-    def readable_back(self, *, whole: bool = True) -> Iterator[T]:
+    def readable_back(self, *, whole: bool = True, readers: int = 1) -> Iterator[T]:
         """As ``read_back``, without objects that are no entries; each is logged. Only for logs of which any part is enough. With ``whole`` false numbers
-        may be missing too.
+        may be missing too. Up to ``readers`` entries are read at once.
         """
-        return (entry.value for entry in self._entries_back(whole=whole, readable=True))
+        return (entry.value for entry in self._entries_back(whole=whole, readable=True, readers=readers))
 
     def numbered_back(self, *, readers: int = 1) -> Iterator[tuple[int, T]]:
         """As ``read_back``, each with its number. Up to ``readers`` entries are read at once."""
@@ -179,7 +179,7 @@ class AppendLog(Generic[T]):
 
     def append(self, entry: T, *, whole: bool = True) -> int:
         """Add an entry whatever came before it, also when that cannot be read, and return its number. With ``whole`` false numbers may be missing: only
-        for an entry that says that nothing before it matters any more.
+        in logs of which any part is enough, and for an entry that says that nothing before it matters any more.
         """
         return self._append(lambda _newest, _number: entry, whole=whole, decides=False)
 

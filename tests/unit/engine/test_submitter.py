@@ -35,8 +35,19 @@ def environment_of(submitter):
     return environment if submitter is None else environment | {"STREAMS_RECOVERY_SUBMITTER": str(submitter)}
 
 
-def job(submitter, seconds):
-    return subprocess.Popen([sys.executable, "-c", JOB % seconds], env=environment_of(submitter), stderr=subprocess.PIPE, text=True)
+# Kernels before 5.3 do not know the call, and what confines a container may refuse it.
+NO_HANDLES = """
+import os
+def refused(pid):
+    raise OSError(os.strerror(38))
+os.pidfd_open = refused
+"""
+
+
+def job(submitter, seconds, before=""):
+    return subprocess.Popen(
+        [sys.executable, "-c", before + JOB % seconds], env=environment_of(submitter), stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture
@@ -60,6 +71,18 @@ def test_a_job_whose_submitter_was_gone_before_it_looked_ends_at_once(submitter)
     submitter.kill()
     submitter.wait()
     assert job(submitter.pid, 600).wait(60) == 69
+
+
+def test_a_job_ends_with_its_submitter_where_the_system_has_no_handles_of_processes(submitter):
+    running = job(submitter.pid, 600, NO_HANDLES)
+    time.sleep(1.5)
+    assert running.poll() is None
+    submitter.kill()
+    submitter.wait()
+    try:
+        assert running.wait(30) == 69
+    finally:
+        running.kill()
 
 
 def test_a_job_with_a_living_submitter_or_none_runs_to_its_end(submitter):
