@@ -22,6 +22,7 @@ from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
 from streams_recovery.core.project_files import config_directory
+from streams_recovery.core.repository.layout import place_in
 from tests.support.examples.configurations import DRILL, MINIMAL, refused, written
 from tests.support.project import PROJECT
 
@@ -237,14 +238,23 @@ def test_unencrypted_object_stores_need_a_word(tmp_path: Path) -> None:
         ("s3\n  bucket: s3://mine/some/where/", "s3://mine/some/where"),
         ("s3\n  bucket: s3://mine", "s3://mine"),
         ("gcs\n  bucket: gs://mine/some/where", "gs://mine/some/where"),
-        ("azure\n  account: acme\n  bucket: az://states/some", "az://acme/states/some"),
-        ("azure\n  bucket: https://acme.blob.core.windows.net/states/some/where", "az://acme/states/some/where"),
-        ("azure\n  bucket: https://acme.blob.core.windows.net/states\n  account: acme\n  prefix: some", "az://acme/states/some"),
+        ("azure\n  account: acme\n  bucket: az://states/some", "https://acme.blob.core.windows.net/states/some"),
+        ("azure\n  bucket: https://acme.blob.core.windows.net/states/some/where", "https://acme.blob.core.windows.net/states/some/where"),
+        (
+            "azure\n  bucket: https://acme.blob.core.windows.net/states\n  account: acme\n  prefix: some",
+            "https://acme.blob.core.windows.net/states/some",
+        ),
+        # An account of this name in the public cloud may be anybody's.
+        ("azure\n  bucket: https://acme.blob.core.chinacloudapi.cn/states/", "https://acme.blob.core.chinacloudapi.cn/states"),
     ],
 )
 def test_an_address_of_a_bucket_is_taken_apart(tmp_path: Path, written_as: str, is_place: str) -> None:
     text = MINIMAL.replace("backend: filesystem", f"backend: {written_as}")
-    assert str(load(written(tmp_path, text), {}).storage.location) == is_place
+    location = load(written(tmp_path, text), {}).storage.location
+    assert str(location) == is_place
+    if location.endpoint is None:
+        found = place_in(is_place)
+        assert {name: getattr(location, name) for name in found} == found, "what is shown is an address, too"
 
 
 def test_each_instance_gets_its_own_place(tmp_path: Path) -> None:

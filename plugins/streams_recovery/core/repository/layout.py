@@ -293,6 +293,7 @@ Backend = Literal["filesystem", "s3", "gcs", "azure", "memory"]
 Encryption = Literal["AES256", "aws:kms"]
 # How people write the address of a bucket.
 SCHEMES: Final[Mapping[Backend, str]] = {"s3": "s3", "gcs": "gs", "azure": "az"}
+_AZURE: Final = "core.windows.net"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,14 +322,17 @@ class StorageLocation:
     def __str__(self) -> str:
         if self.bucket is None:
             return self.path or self.backend
-        at = f" at {self.endpoint}" if self.endpoint else ""
-        names = (self.account, self.bucket, self.prefix) if self.backend == "azure" else (self.bucket, self.prefix)
-        return f"{SCHEMES[self.backend]}://" + "/".join(name for name in names if name) + at
+        place = "/".join(name for name in (self.bucket, self.prefix) if name)
+        if self.backend == "azure":
+            # No shorter address has the account.
+            return f"{(self.endpoint or f'https://{self.account}.blob.{_AZURE}').rstrip('/')}/{place}"
+        return f"{SCHEMES[self.backend]}://{place}" + (f" at {self.endpoint}" if self.endpoint else "")
 
 
 def place_in(address: str) -> dict[str, str]:
     """The keys ``backend``, ``account``, ``bucket`` and ``prefix`` that an address has: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``
-    or ``https://account.blob.core.windows.net/container/prefix``. A key that it does not have is left out. Raises ``ValueError`` for another address.
+    or ``https://account.blob.core.windows.net/container/prefix``. One in another cloud of Azure's has its ``endpoint`` too. A key that it does not have is left
+    out. Raises ``ValueError`` for another address.
     """
     parts = urlsplit(address)
     host, _, zone = parts.netloc.partition(".blob.")
@@ -337,6 +341,8 @@ def place_in(address: str) -> dict[str, str]:
         raise ValueError("an address of a bucket has no user, query or fragment: keys belong into a connection")
     if parts.scheme == "https" and zone:
         found = {"backend": "azure", "account": host, "bucket": next(iter(names), ""), "prefix": "/".join(names[1:])}
+        # Else an account of the same name in the public cloud would be asked, with these credentials.
+        found |= {} if zone == _AZURE else {"endpoint": f"https://{parts.netloc}"}
     elif backend := next((kind for kind, scheme in SCHEMES.items() if scheme == parts.scheme), None):
         found = {"backend": backend, "bucket": parts.netloc, "prefix": "/".join(names)}
     else:
