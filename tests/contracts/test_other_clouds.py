@@ -93,10 +93,11 @@ def test_a_name_with_a_line_break_stops_a_listing_and_is_said(google: in_google.
 
 
 @pytest.mark.deep
-def test_a_check_by_spark_reads_every_byte(place: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("always", [True, False], ids=["by Spark", "in one process"])
+def test_a_check_reads_every_byte(place: Place, tmp_path: Path, always: bool) -> None:
     location, credentials = place
     upload_golden(location, credentials)
-    write_config(tmp_path, location)
+    write_config(tmp_path, location, always=always)
     done = command(tmp_path, environment(credentials), "verify", "golden", "--level", "full", "--json")
     assert done.returncode == 0, done
     report = json.loads(done.stdout)

@@ -25,6 +25,7 @@ name: golden
 application: {{id: golden, guarantee: exactly_once_v2}}
 topics: {{inputs: [orders]}}
 storage: {storage}
+spark: {{always: {always}}}
 backup: {{survive_cluster_loss: false}}
 retention: {{keep_last: 1, keep_hourly: 0, keep_daily: 0, keep_weekly: 0, keep_monthly: 0, minimum: 1, grace_days: 7}}
 runs: {{kind: command, command: {{status: ["true"], stop: ["true"], start: ["true"], wipe: ["true"]}}}}
@@ -62,13 +63,13 @@ def connection_of(credentials: StorageCredentials) -> dict[str, object]:
     return {"conn_type": "aws", "login": found["access_key_id"], "password": found["secret_access_key"]}
 
 
-def write_config(directory: Path, location: StorageLocation, *, connection: str | None = "store") -> None:
-    """The configuration file of the golden application."""
+def write_config(directory: Path, location: StorageLocation, *, connection: str | None = "store", always: bool = False) -> None:
+    """The configuration file of the golden application. With ``always`` Spark does small jobs too."""
     storage: dict[str, object] = {"backend": location.backend, "path": location.path}
     if location.bucket is not None:
         address = {"account": location.account, "bucket": location.bucket, "prefix": location.prefix, "endpoint": location.endpoint}
         storage |= {**address, "path_style": True, "allow_http": True, "connection": connection}
-    (directory / "golden.yaml").write_text(CONFIG.format(storage=json.dumps(storage)))
+    (directory / "golden.yaml").write_text(CONFIG.format(storage=json.dumps(storage), always=json.dumps(always)))
 
 
 @contextmanager
