@@ -10,14 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from streams_recovery.core.project_files import is_installed, project_files
+from streams_recovery.core.project_files import project_files
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import job_arguments, job_environment
 from streams_recovery.engine.submitter import SparkJob, outcome_of, place_of, run_submit
 
 WITHOUT_SPARK: Final = "--without-spark"
-_PATH: Final = "PYTHONPATH"
 _PACKAGES: Final = Path(__file__).resolve().parents[2]
+# The two packages come from where this process has them, and nothing else does: beside them are other programs' modules, with any names.
+_RUN: Final = """import os, runpy, sys
+places, program = sys.argv[1:3]
+del sys.argv[1:3]
+before = list(sys.path)
+sys.path[:0] = places.split(os.pathsep)
+import spark_jobs, streams_recovery
+sys.path[:] = before
+runpy.run_module(program, run_name="__main__", alter_sys=True)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,20 +53,19 @@ class ProcessSubmit:
 def process_call(job: SparkJob) -> Iterator[ProcessCall]:
     """The call for a job. Its secrets file and the place for its receipt are there for as long as the block lasts."""
     with place_of(job) as (work, secrets):
-        receipt, environment = work / "receipt.json", job_environment(secrets)
-        # What is installed is found without a path, which would go before Python's own library.
-        own = "" if is_installed() else str(_PACKAGES)
-        packages = (own, str(project_files().root), environment.get(_PATH, ""))
+        receipt = work / "receipt.json"
         yield ProcessCall(
             # P: the directory that this process is in is no place for modules.
             argv=(
                 sys.executable,
                 "-P",
-                "-m",
+                "-c",
+                _RUN,
+                os.pathsep.join((str(project_files().root), str(_PACKAGES))),
                 f"spark_jobs.{job.name}",
                 WITHOUT_SPARK,
                 *job_arguments(job.order, job.repository.location, receipt),
             ),
-            environment={**environment, _PATH: os.pathsep.join(filter(None, packages))},
+            environment=job_environment(secrets),
             receipt=receipt,
         )

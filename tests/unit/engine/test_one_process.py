@@ -11,8 +11,7 @@ import pytest
 
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine import one_process
-from streams_recovery.engine.one_process import process_call
+from streams_recovery.engine.one_process import ProcessCall, process_call
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.repository import Repository
@@ -46,6 +45,12 @@ def test_secrets_are_in_a_file_of_its_owner_and_nowhere_else_and_gone_behind_it(
     assert not call.receipt.parent.exists()
 
 
+def helped(call: ProcessCall, directory: Path) -> subprocess.CompletedProcess[str]:
+    """The program, asked for its options in this directory."""
+    begun = call.argv[: call.argv.index("--without-spark")]
+    return subprocess.run([*begun, "--help"], env=call.environment, cwd=directory, capture_output=True, text=True, check=False)
+
+
 def test_the_program_is_found_from_any_directory_and_takes_no_module_from_there(
     job: SparkJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,13 +58,21 @@ def test_the_program_is_found_from_any_directory_and_takes_no_module_from_there(
     (tmp_path / "streams_recovery.py").write_text("raise SystemExit('not this one')")
     (tmp_path / "json.py").write_text("raise SystemExit('not this one')")
     with process_call(job) as call:
-        assert call.environment["PYTHONPATH"].split(os.pathsep)[:2] == [str(PROJECT / "plugins"), str(PROJECT)]
-        done = subprocess.run([*call.argv[:4], "--help"], env=call.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = helped(call, tmp_path)
     assert (done.returncode, "--without-spark" in done.stdout) == (0, True), done.stderr
 
 
-def test_an_installed_package_is_not_put_before_pythons_own_library(job: SparkJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    monkeypatch.setattr(one_process, "is_installed", lambda: True)
+def test_what_else_is_beside_the_programs_hides_no_library_and_no_other_package_hides_them(
+    job: SparkJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, others = tmp_path / "home", tmp_path / "others"
+    for directory in (home, others):
+        directory.mkdir()
+    (home / "spark_jobs").symlink_to(PROJECT / "spark_jobs")
+    for path in (home / "json.py", home / "pyspark.py", others / "spark_jobs.py", others / "streams_recovery.py"):
+        path.write_text("raise SystemExit('not this one')")
+    monkeypatch.setenv("STREAMS_RECOVERY_HOME", str(home))
+    monkeypatch.setenv("PYTHONPATH", str(others))
     with process_call(job) as call:
-        assert call.environment["PYTHONPATH"] == str(PROJECT)
+        done = helped(call, tmp_path)
+    assert (done.returncode, "--without-spark" in done.stdout) == (0, True), done.stderr
