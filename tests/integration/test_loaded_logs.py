@@ -105,6 +105,16 @@ def test_producers_of_a_restore_are_left_out_while_they_have_written_nothing_sin
             assert not proven(small)
 
 
+def test_a_restore_goes_on_where_nothing_can_be_recorded(small: Small, caplog: pytest.LogCaptureFixture) -> None:
+    publish(small)
+    lose_state(small)
+    # No number is left behind it.
+    small.recovery.repository.create(f"{small.recovery.layout.loaded}999999999999.json", b"{}")
+    with brought_back(small) as go_on:
+        go_on()
+    assert "the producers of this restore count as others for a day" in caplog.text
+
+
 def why_not(recovery: RecoveryContext) -> str:
     """Why it is not saved by names."""
     ticket = begun(recovery, QuiesceMode.LIVE)

@@ -19,19 +19,17 @@ _WRITTEN = (TopicRole.CHANGELOG, TopicRole.REPARTITION, TopicRole.OUTPUT)
 
 def record_loaded(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> None:
     """Record the ends and producers of what was loaded and verified, while the application is down. Nothing is recorded of copies, which no application writes
-    to, nor for an application that has no transactions to tell its writers by. A restore does not fail where producers cannot be asked for: then they count.
+    to, nor for an application that has no transactions to tell its writers by. A restore does not fail where that cannot be done: then they count.
     """
     if planned.part.scope is RestoreScope.COPIES or recovery.config.application.guarantee is not Guarantee.EXACTLY_ONCE_V2:
         return
     expected = _ends(planned)
     try:
-        topics = _loaded(recovery, planned, written, expected) if expected else ()
+        if expected and (topics := _loaded(recovery, planned, written, expected)):
+            entry = LoadedEntry(restore_id=ticket.restore_id, cluster_id=recovery.cluster.cluster_id(), at=recovery.clock(), topics=topics)
+            loaded_log(recovery.repository, recovery.layout).append(entry, whole=False)
     except RecoveryError as error:
         LOGGER.warning("the producers of this restore count as others for a day: %s", error.reason)
-        return
-    if topics:
-        entry = LoadedEntry(restore_id=ticket.restore_id, cluster_id=recovery.cluster.cluster_id(), at=recovery.clock(), topics=topics)
-        loaded_log(recovery.repository, recovery.layout).append(entry, whole=False)
 
 
 def _ends(planned: RestorePlan) -> dict[TopicPartition, int]:
