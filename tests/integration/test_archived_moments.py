@@ -12,9 +12,12 @@ from streams_recovery.core.archive.log import ArchiveEvent
 from streams_recovery.core.archive.tick import JOIN_SECONDS
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.restore.point_in_time import AsOf
+from streams_recovery.core.words import new_id
 from streams_recovery.operations import archive, maintenance, restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.unfinished import journal_of
 from tests.support.applications.archived_work import cut_at, read_keys, work
 from tests.support.applications.archiver import archiving, with_archive
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
@@ -68,9 +71,12 @@ def test_a_moment_between_two_looks_has_the_state_of_the_look_before_it(small: S
         assert (before.part.state, before.observed.records_to_catch_up) == (None, 5), "from the savepoint, which had left one"
         named = restore.plan(other, request(moments[3], savepoint=base.savepoint_id))
         assert named.part.state is None, "one that is named is meant as it is"
+        journal_of(recovery, new_id(moments[3], "another")).append(JournalEntry(phase=Phase.DESTROYING, at=moments[3], created=()))
+        since = restore.plan(other, request(moments[3]))
+        assert (since.part.state, since.observed.records_to_catch_up) == (None, 5), "a restore has given up what was at the cuts"
         wanted = restore.as_approved(request(moments[1]), approval(plans[1]))
         ticket = opened(other, wanted)
-        assert restore.plan(other, wanted.pinned(other, plans[1])).hash == plans[1].hash, "as a resume plans it"
+        assert restore.plan(other, wanted.pinned(other, plans[1])).hash == plans[1].hash, "as a resume plans it, and before that restore"
         assert restore.stored_plan(other, ticket).hash == plans[1].hash
         saved(other, ticket)
         loaded(other, ticket)

@@ -99,6 +99,17 @@ def last_replacing(recovery: RecoveryContext) -> str | None:
     return next((one for one in newest_first if any(map(_replaced_state, readable_back(recovery, one)))), None)
 
 
+def replaced_at(recovery: RecoveryContext, application_id: str, upto: int) -> int:
+    """The last time (ms) up to which a restore of an application was at work on its state, as far as journals can be read, and no later than ``upto``: what was
+    before it was given up. 0 where there was none.
+    """
+    own = replace(recovery, layout=Layout(application_id))
+    for one in reversed(in_order(restores_of(own), recovery.clock())):
+        if at := max((entry.at for entry in readable_back(own, one) if _replaced_state(entry) and entry.at <= upto), default=0):
+            return at
+    return 0
+
+
 def replaced_nothing(recovery: RecoveryContext, restore_id: str) -> bool:
     """True for a restore whose journal, as far as it can be read, shows none of the state replaced. False for one without a journal."""
     written = list(readable_back(recovery, restore_id))

@@ -55,6 +55,7 @@ from streams_recovery.operations.restore.checks import check_files, check_state,
 from streams_recovery.operations.restore.moments import MomentSource
 from streams_recovery.operations.restore.placing import restored_state
 from streams_recovery.operations.restore.strategies.strategy import ArchivedStrategy
+from streams_recovery.operations.unfinished import replaced_at
 from streams_recovery.segments.queries import rows_below, split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -226,11 +227,17 @@ class BaseSavepointFinder:
         return found if found.cut is not None else Archive()
 
     def _kept(self, archive: Archive) -> Iterator[ArchivedCut]:
-        """The cuts that were kept, that of the archive first: what was taken later is not in the archive up to there."""
+        """The cuts that were kept, that of the archive first: what was taken later is not in the archive up to there. None from before a restore that had
+        begun to replace the state by the moment: whatever that was made for, it gave up what was before it.
+        """
         if archive.cut is None:
             return
+        since = replaced_at(self.recovery, self.wanted.source, self.as_of.moment)
         try:
             for one in kept_cuts(self.recovery, self.wanted.source):
+                if one.cut.captured_at <= since:
+                    self._pass_over(_CUTS, f"a restore replaced the state at {moment(since)}", {"replaced_at": since})
+                    return
                 if one.cluster_id == archive.cluster_id and one.cut.captured_at <= archive.cut.captured_at:
                     yield one.cut
         except Damaged as error:
