@@ -28,7 +28,7 @@ def golden(tmp_path: Path) -> Iterator[OpenGolden]:
             if not (tmp_path / place).exists():
                 shutil.copytree(GOLDEN / name, tmp_path / place)
             storage = f"{{backend: filesystem, path: {tmp_path / place}}}"
-            (tmp_path / "golden.yaml").write_text(f"{CONFIG.format(storage=storage)}stores: {stores}\n")
+            (tmp_path / "golden.yaml").write_text(f"{CONFIG.format(storage=storage, always='false')}stores: {stores}\n")
             kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}})
             config, connections = load_named("golden", tmp_path, {}), EnvironmentConnections({"AIRFLOW_CONN_KAFKA_DEFAULT": kafka})
             clock = {} if now is None else {"clock": lambda: now}
