@@ -169,13 +169,15 @@ def _met(age: float | None, objective: float | None) -> bool | None:
 
 
 def news_lines(before: StatusReport | None, now: StatusReport) -> Iterator[str]:
-    """What a look has found, a line each: the health and all findings without a look ``before``, else what has changed since that one."""
+    """What a look has found, a line each: the health and all findings without a look ``before``, else what has changed since that one, how severe a
+    finding is too.
+    """
     known = {} if before is None else {one.cause: one for one in before.findings}
     found = {one.cause: one for one in now.findings}
     if before is None or before.health is not now.health:
         yield f"status: {now.health}"
     for cause, one in found.items():
-        if cause not in known:
+        if cause not in known or known[cause].severity is not one.severity:
             yield f"{one.severity}, {cause}: {one.text}"
     for cause in known.keys() - found.keys():
         yield f"over, {cause}: {known[cause].text}"

@@ -116,6 +116,8 @@ def test_a_first_look_tells_all_and_the_next_ones_what_has_changed() -> None:
     assert list(news_lines(first, first)) == []
     assert list(news_lines(first, second)) == ["status: trouble", "critical, disk-full:broker 1: it is full"]
     assert list(news_lines(second, first)) == ["status: attention", "over, disk-full:broker 1: it is full"]
+    worse = replace(second, findings=(finding("late", Severity.CRITICAL, "it is later"), full))
+    assert list(news_lines(second, worse)) == ["critical, late: it is later"], "also where the health is no other"
 
 
 @pytest.mark.parametrize(
