@@ -48,8 +48,8 @@ def access_key(access_key_id: str, secret_access_key: str, session_token: str | 
 
 
 def given_extra(stored: StoredConnection) -> dict[str, Any]:
-    """The fields of a connection's extra that say something: forms of Airflow leave the others there, empty."""
-    return {key: value for key, value in stored.extra.items() if value not in (None, "", {})}
+    """The fields of a connection's extra that say something: forms of Airflow leave the others there, empty, or as a box that is not ticked."""
+    return {key: value for key, value in stored.extra.items() if value not in (None, "", {}, False)}
 
 
 def refuse_identity(extra: Mapping[str, Any], names: tuple[str, ...], *, where: str, instead: str) -> None:

@@ -30,7 +30,7 @@ def read(
 @pytest.mark.parametrize("name", ["keyfile_dict", "extra__google_cloud_platform__keyfile_dict"])
 @pytest.mark.parametrize("as_text", [True, False])
 def test_a_service_account_s_key_stands_in_the_connection(name: str, as_text: bool) -> None:
-    found = read("gcs", {name: json.dumps(KEY) if as_text else KEY, "project": "", "scope": None})
+    found = read("gcs", {name: json.dumps(KEY) if as_text else KEY, "project": "", "scope": None, "is_anonymous": False})
     assert found is not None
     assert json.loads(found["service_account_key"]) == KEY
 
@@ -51,6 +51,7 @@ def test_a_service_account_s_key_may_be_in_a_file(tmp_path: Path) -> None:
         ({"keyfile_dict": {"client_email": "a", "private_key": None}}, "it has no private_key"),
         ({"key_path": "/no/such/key.json"}, "/no/such/key.json cannot be read: No such file"),
         ({"impersonation_chain": "canary"}, "impersonation_chain asks for another identity"),
+        ({"is_anonymous": True, "keyfile_dict": json.dumps(KEY)}, "is_anonymous asks for another identity"),
     ],
 )
 def test_what_is_no_key_of_google_is_refused_without_showing_it(extra: dict[str, Any], said: str) -> None:
