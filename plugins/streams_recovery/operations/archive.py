@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,7 +24,7 @@ from streams_recovery.core.archive.log import (
     kept_files,
 )
 from streams_recovery.core.archive.tick import HAND_OVER_SECONDS, KEPT_SECONDS, ArchiveSpec, TickLimits, is_at_work
-from streams_recovery.core.errors import ApplicationNotReady, Refused
+from streams_recovery.core.errors import ApplicationNotReady, NotFound, Refused
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
@@ -123,10 +124,15 @@ def cut_log(recovery: RecoveryContext, application_id: str = "") -> AppendLog[Ke
 
 
 def kept_cuts(recovery: RecoveryContext, application_id: str = "") -> Iterator[KeptCut]:
-    """The cuts that were kept, from the newest back, each read when it is asked for. Raises ``Damaged`` for one that cannot be used."""
+    """The cuts that were kept, from the newest back, each read when it is asked for, up to those that an archiver removes meanwhile. Raises ``Damaged`` for one
+    that cannot be used.
+    """
     application_id = application_id or recovery.application_id
     where = Layout(application_id).archive_cuts
-    return (one.checked(application_id, where) for _, one in cut_log(recovery, application_id).numbered_back(readers=ENTRY_READERS))
+    # It removes the oldest first: what is older than one that is gone goes too.
+    with suppress(NotFound):
+        for _, one in cut_log(recovery, application_id).numbered_back(readers=ENTRY_READERS):
+            yield one.checked(application_id, where)
 
 
 def archive_lock(recovery: RecoveryContext) -> ApplicationLock:
