@@ -282,6 +282,7 @@ def test_a_server_that_knows_no_condition_or_checksum_is_said_to_hold_no_reposit
     ("act", "hits", "said"),
     [
         ("empty_list", lambda request: request.is_list, "a listing of orders/probe/ does not show it"),
+        ("not_there", lambda request: request.method == "GET" and not request.is_list, "it cannot be read"),
         (
             "other_bytes",
             lambda request: request.method == "GET" and "range" not in request.headers and not request.is_list,

@@ -246,9 +246,12 @@ class Repository:
         listed = self._do(
             "listing", directory, lambda: [_stored(item) for page in obstore.list(self._store, prefix=directory) for item in page]
         )
-        found = self._do("reading", probe, lambda: self._whole(probe, MOST_BYTES))
-        start, end = len(found) // 4, len(found) // 2
-        part = self._do("reading", probe, lambda: bytes(obstore.get_range(self._store, probe, start=start, end=end)))
+        try:
+            found = self._do("reading", probe, lambda: self._whole(probe, MOST_BYTES))
+            start, end = len(found) // 4, len(found) // 2
+            part = self._do("reading", probe, lambda: bytes(obstore.get_range(self._store, probe, start=start, end=end)))
+        except NotFound:
+            raise unreadable(probe, self.location, "it cannot be read") from None
         sizes = {file.key: file.bytes for file in listed}
         if written is not None and found != written:
             raise unreadable(probe, self.location, "what was read is not what was written")

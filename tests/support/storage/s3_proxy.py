@@ -20,9 +20,20 @@ from tests.support.storage.s3 import CREDENTIALS
 # refuse: answered 503 before the server sees it; conflict: the same with 409; lose_reply: the server did it, and the connection breaks before the
 # answer; late_503: the server did it, and a gateway says 503; stale: answered as the same request was answered before; unconditional: the server has
 # forgotten the object before it hears of the condition, so it overwrites as one that does not know If-None-Match; unknown_header and bad_checksum:
-# answered 501 or 400, as by one that does not know a header; empty_list: a listing that shows nothing; other_bytes: each byte of an object is another one.
+# answered 501 or 400, as by one that does not know a header; empty_list: a listing that shows nothing; not_there: no such
+# object; other_bytes: each byte of an object is another one.
 Act = Literal[
-    "refuse", "conflict", "lose_reply", "late_503", "stale", "unconditional", "unknown_header", "bad_checksum", "empty_list", "other_bytes"
+    "refuse",
+    "conflict",
+    "lose_reply",
+    "late_503",
+    "stale",
+    "unconditional",
+    "unknown_header",
+    "bad_checksum",
+    "empty_list",
+    "not_there",
+    "other_bytes",
 ]
 
 Answer = tuple[int, list[tuple[str, str]], bytes]
@@ -128,6 +139,7 @@ _FIXED: Final[Mapping[str, Answer]] = {
     "unknown_header": (501, [], _error("NotImplemented", "A header you provided implies functionality that is not implemented")),
     "bad_checksum": (400, [], _error("InvalidRequest", "Unsupported header x-amz-checksum-sha256")),
     "empty_list": (200, [("content-type", "application/xml")], _NOTHING_LISTED),
+    "not_there": (404, [], _error("NoSuchKey", "The specified key does not exist.")),
 }
 
 
