@@ -295,14 +295,15 @@ class KeptCuts:
     """The cuts that a restore to a moment may begin from, in a ``log`` beside the archive's."""
 
     log: AppendLog[KeptCut]
-    # When each was captured, and the files of its tails, the oldest first.
+    # When each was captured, and the files of its tails where this archiver has written them, the oldest first.
     _known: deque[tuple[int, frozenset[str]]] = field(default_factory=deque, init=False)
 
     def read(self) -> None:
         """Take note of those that were kept before. What cannot be read is passed over: the others are not to go with it."""
         try:
-            found = [(one.cut.captured_at, one.keys) for one in self.log.readable_back(whole=False, readers=ENTRY_READERS)]
-            self._known = deque(reversed(found))
+            found = [one.cut.captured_at for one in self.log.readable_back(whole=False, readers=ENTRY_READERS)]
+            # Their files are for expiry, which asks who needs one: an entry may be anybody's, and name any.
+            self._known = deque((at, frozenset()) for at in reversed(found))
         except Damaged as error:
             LOGGER.warning("cuts that were kept are not used: %s", error.reason)
 
@@ -316,7 +317,9 @@ class KeptCuts:
             self._known.append((cut.captured_at, cut.keys))
 
     def forget(self, upto: int) -> list[str]:
-        """Give up those that were captured by this moment (ms), and the oldest ones where there are too many. Returns the files that only they have."""
+        """Give up those that were captured by this moment (ms), and the oldest ones where there are too many. Returns those of their files that this
+        archiver has written.
+        """
         gone: list[str] = []
         while len(self._known) > MOST_CUTS or (len(self._known) > 1 and self._known[0][0] <= upto):
             gone += self._known.popleft()[1]

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.transforms.archived_state import KeptCuts
-from streams_recovery.core.archive.cuts import ArchivedCut, KeptCut
+from streams_recovery.core.archive.cuts import ArchivedCut, ArchivedTail, KeptCut
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
-from tests.support.examples.savepoints import manifest_of
+from tests.support.examples.savepoints import manifest_of, segment
 
 PREFIX = Layout("orders").archive_cuts
 
@@ -32,8 +33,10 @@ def cuts_of(repository: Repository) -> KeptCuts:
     return found
 
 
-def cut(at: int) -> ArchivedCut:
-    return ArchivedCut(captured_at=at, proof=manifest_of().proof, topics={}, inputs=(), written=(), tails=())
+def cut(at: int, *tails: str) -> ArchivedCut:
+    """A cut whose unread records are in these files."""
+    found = tuple(ArchivedTail(tp=TopicPartition("by-key", at), copied=segment(0, 1, [0], key=key)) for at, key in enumerate(tails))
+    return ArchivedCut(captured_at=at, proof=manifest_of().proof, topics={}, inputs=(), written=(), tails=found)
 
 
 def readable(repository: Repository) -> list[int]:
@@ -78,3 +81,13 @@ def test_an_archiver_goes_on_where_no_cut_can_be_kept(repository: Repository, ca
     repository.create(f"{PREFIX}999999999999.json", b"{}")
     again.keep(cut(7), "cluster")
     assert "no number is left" in caplog.text
+
+
+def test_only_files_that_this_archiver_has_written_are_given_up_at_once(repository: Repository) -> None:
+    # Whoever can create an object could name any file there, a savepoint's or another application's. Expiry asks who needs it.
+    AppendLog(repository, PREFIX, KeptCut).append(KeptCut(cluster_id="cluster", cut=cut(7, "payments/segments/needed.parquet")))
+    again = cuts_of(repository)
+    for at in (8, 9):
+        again.keep(cut(at, f"orders/segments/{at}.parquet"), "cluster")
+    assert again.forget(upto=8) == ["orders/segments/8.parquet"]
+    assert readable(repository) == [9]
