@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import replace
 
 from streams_recovery.core.archive.state import at_cut
-from streams_recovery.core.errors import NotFound
+from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.outputs_behind import FORMAT_VERSION, OutputsBehind, outputs_behind
@@ -48,13 +48,15 @@ def list_outputs_behind(recovery: RecoveryContext, ticket: RestoreTicket, planne
 
 
 def _state_of(recovery: RecoveryContext, store: SavepointStore, savepoint_id: str, state: ArchivedState | None) -> Manifest:
-    """The savepoint, at the cut behind it whose state was restored. Where the archive does not have it any more, one with which no list is exact."""
+    """The savepoint, at the cut behind it whose state was restored. Where the archive has it no more or cannot be read, one with which no list is exact."""
     if state is None:
         return store.outline(savepoint_id)
     manifest = store.read(savepoint_id)
-    found = at_cut(manifest, read_archive(recovery, manifest.application_id, upto=state.entry))
-    if isinstance(found, Manifest) and found.captured_at == state.at:
-        return found
+    # The application is down and its offsets are set: the restore is not to end for want of a list.
+    with contextlib.suppress(Damaged):
+        found = at_cut(manifest, read_archive(recovery, manifest.application_id, upto=state.entry))
+        if isinstance(found, Manifest) and found.captured_at == state.at:
+            return found
     return replace(manifest, consistency=Consistency.AHEAD)
 
 
