@@ -321,7 +321,7 @@ def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> 
     """The warnings before a savepoint. Raises ``Refused`` naming everything that blocks it at once."""
     held = () if mode is None else ("--mode", mode.value)
     look_again = command("preflight", recovery.config.name, "--for", "backup", *held)
-    found = (*of_store(recovery), *_once_settled(recovery, lambda: before_backup(recovery, mode)))
+    found = (*of_store(recovery), *_once_settled(lambda: before_backup(recovery, mode), lambda: settled_roll(recovery)))
     return required(found, f"a savepoint of {recovery.application_id}", look_again=(look_again,))
 
 
@@ -341,17 +341,20 @@ def required_for_restore(
     saving = safeguards.safety is SafetyPolicy.REQUIRED
     found = (
         *of_store(recovery),
-        *_once_settled(recovery, lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut)),
+        *_once_settled(
+            lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut), lambda: settled_roll(recovery)
+        ),
     )
     return required(found, f"a restore of {recovery.application_id}", look_again=_look_again(recovery, manifest) if blocking(found) else ())
 
 
-def _once_settled(recovery: RecoveryContext, look: Callable[[], tuple[PreflightFinding, ...]]) -> tuple[PreflightFinding, ...]:
+def _once_settled(look: Callable[[], tuple[PreflightFinding, ...]], settle: Callable[[], object]) -> tuple[PreflightFinding, ...]:
     """The findings, once members that have died cannot be taken for strangers any more: a run that is refused for them would be right a moment later."""
     found = look()
-    if not any(one.kind == STRANGERS for one in found):
+    # A savepoint of a running application only warns of them, and must not wait for sessions to end.
+    if not any(one.kind == STRANGERS for one in blocking(found)):
         return found
-    settled_roll(recovery)
+    settle()
     return look()
 
 

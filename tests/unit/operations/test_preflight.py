@@ -11,12 +11,12 @@ from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking_finding, warning
 from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations import preflight
 from streams_recovery.operations.context import open_context
-from streams_recovery.operations.preflight import _ahead, _spark
+from streams_recovery.operations.preflight import STRANGERS, _ahead, _once_settled, _spark
 from tests.support.repository.golden import FIRST, SECOND, OpenGolden
 
 KAFKA = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}})}
@@ -114,3 +114,10 @@ def test_a_savepoint_of_a_time_that_has_not_come_is_told_of(golden: OpenGolden) 
     recovery.repository.create(recovery.layout.manifest(ahead), b"made up")
     (told,) = _ahead(recovery)
     assert (told.severity, ahead in told.text, "which clock was wrong" in told.next_step) == (PreflightSeverity.WARNING, True, True)
+
+
+@pytest.mark.parametrize(("made", "waited"), [(warning, 0), (blocking_finding, 1)])
+def test_only_what_would_refuse_waits_for_the_sessions_of_dead_members(made, waited):
+    waits, strange = [], made(STRANGERS, "a member that no instance accounts for", as_refused("look for it"))
+    assert _once_settled(lambda: (strange,), lambda: waits.append(1)) == (strange,)
+    assert len(waits) == waited
