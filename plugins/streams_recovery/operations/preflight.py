@@ -321,7 +321,7 @@ def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> 
     """The warnings before a savepoint. Raises ``Refused`` naming everything that blocks it at once."""
     held = () if mode is None else ("--mode", mode.value)
     look_again = command("preflight", recovery.config.name, "--for", "backup", *held)
-    found = (*of_store(recovery), *_once_settled(lambda: before_backup(recovery, mode), lambda: settled_roll(recovery)))
+    found = (*of_store(recovery), *_settled(recovery, lambda: before_backup(recovery, mode)))
     return required(found, f"a savepoint of {recovery.application_id}", look_again=(look_again,))
 
 
@@ -341,11 +341,13 @@ def required_for_restore(
     saving = safeguards.safety is SafetyPolicy.REQUIRED
     found = (
         *of_store(recovery),
-        *_once_settled(
-            lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut), lambda: settled_roll(recovery)
-        ),
+        *_settled(recovery, lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut)),
     )
     return required(found, f"a restore of {recovery.application_id}", look_again=_look_again(recovery, manifest) if blocking(found) else ())
+
+
+def _settled(recovery: RecoveryContext, look: Callable[[], tuple[PreflightFinding, ...]]) -> tuple[PreflightFinding, ...]:
+    return _once_settled(look, lambda: settled_roll(recovery))
 
 
 def _once_settled(look: Callable[[], tuple[PreflightFinding, ...]], settle: Callable[[], object]) -> tuple[PreflightFinding, ...]:
@@ -370,7 +372,7 @@ def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, arch
     ``required_for_restore``.
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
-    found = (*of_store(recovery), *_once_settled(recovery, lambda: before_restore(recovery, None, saving=saving)))
+    found = (*of_store(recovery), *_settled(recovery, lambda: before_restore(recovery, None, saving=saving)))
     if archive is not None:
         found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=safeguards.replace, saving=saving))))
     return required(found, f"a rebuild of {recovery.application_id}")
