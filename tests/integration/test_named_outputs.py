@@ -35,12 +35,12 @@ def test_each_result_is_there_once_after_a_loss_under_load(bootstrap: str, tmp_p
             runs=by_command(counts, place, state),
             topics={"include": [output]},
         ) as recovery:
-            with counts.feeding(200):
+            with counts.feeding(800):
                 recovery.application.start()
                 counts.await_work(reader)
                 saved(recovery)
                 # One in whose outputs something lies between that is not of its state.
-                for _ in range(12):
+                for _ in range(40):
                     second = saved(recovery)
                     assert second.proof.names is not None
                     between = sum(second.proof.names.logs[tp].left_out for tp in counts.outputs)
