@@ -18,7 +18,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.context import Requester
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.archive.state import NoCut, StateTopics
-from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.named_transactions.way import CaptureWay, Condition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest
@@ -27,17 +27,14 @@ from streams_recovery.kafka.application_logs import impatient_logs
 from streams_recovery.kafka.named_transactions import impatient_named_logs
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.restore.open import note
-from streams_recovery.operations.savepoint import finish
-from streams_recovery.operations.savepoint.by_names import take_by_names
 from streams_recovery.operations.savepoint_way import savepoint_way
 from tests.support.applications.named_counts import Truth, named_counts, saved_logs
-from tests.support.applications.named_recovery import ONE_INSTANCE, PATIENT, named_recovery
+from tests.support.applications.named_recovery import ONE_INSTANCE, PATIENT, named_recovery, why_not
 from tests.support.applications.named_recovery import saved as saved_by_names
 from tests.support.applications.pair import Here
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
-from tests.support.applications.savepoint_steps import begun, publish
+from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, lose_state, small_application
 from tests.support.applications.topic_records import produce, transaction
 
@@ -113,17 +110,6 @@ def test_a_restore_goes_on_where_nothing_can_be_recorded(small: Small, caplog: p
     with brought_back(small) as go_on:
         go_on()
     assert "the producers of this restore count as others for a day" in caplog.text
-
-
-def why_not(recovery: RecoveryContext) -> str:
-    """Why it is not saved by names."""
-    ticket = begun(recovery, QuiesceMode.LIVE)
-    try:
-        taken = take_by_names(recovery, ticket, discover(recovery))
-    finally:
-        finish(recovery, ticket)
-    assert isinstance(taken, str), "it is saved by names"
-    return taken
 
 
 def looked(recovery: RecoveryContext, base: Manifest) -> tuple[bool, bool]:

@@ -20,11 +20,9 @@ from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRol
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.savepoint import capture, finish, quiesce
-from streams_recovery.operations.savepoint.by_names import take_by_names
 from tests.support.applications.named_counts import NamedCounts, Truth, named_counts, newest, saved_logs
-from tests.support.applications.named_recovery import ONE_INSTANCE, PATIENT, named_recovery, saved
+from tests.support.applications.named_recovery import ONE_INSTANCE, PATIENT, named_recovery, saved, why_not
 from tests.support.applications.pair import Here
 from tests.support.applications.savepoint_steps import begun
 from tests.support.applications.small import asked
@@ -103,17 +101,6 @@ def test_a_savepoint_of_an_application_at_work_is_its_state_at_one_moment(
     assert last.parent_id == found[-2].savepoint_id
     shared = [topic.partitions[0].ranges[0].file for one in (first, last) for topic in one.topics if topic.role is TopicRole.CHANGELOG]
     assert shared[: len(shared) // 2] == shared[len(shared) // 2 :], "later ones share the files of the first"
-
-
-def why_not(recovery: RecoveryContext) -> str:
-    """Why it is not saved by names."""
-    ticket = begun(recovery, QuiesceMode.LIVE)
-    try:
-        taken = take_by_names(recovery, ticket, discover(recovery))
-    finally:
-        finish(recovery, ticket)
-    assert isinstance(taken, str), "it is saved by names"
-    return taken
 
 
 def test_what_has_no_names_or_could_not_be_proven_is_saved_as_before(bootstrap: str, tmp_path: Path) -> None:

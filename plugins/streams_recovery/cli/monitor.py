@@ -62,11 +62,11 @@ class _Watcher:
 
     def looks(self, name: str) -> Iterator[tuple[str, StatusReport]]:
         """One look at each application, with its name. What fails is in ``failed``, and takes nothing from the others."""
-        configured = load_all(self.configs, os.environ)
-        self.failed = {} if name else dict(configured.broken)
+        configured = None if name else load_all(self.configs, os.environ)
+        self.failed = {} if configured is None else dict(configured.broken)
         for error in self.failed.values():
             say_error(error)
-        for one in [name] if name else sorted(configured.applications):
+        for one in [name] if configured is None else sorted(configured.applications):
             try:
                 with recovery_of(one, self.configs) as recovery:
                     report = watch(recovery)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from streams_recovery.core.checks.catalogue import before_run
 from streams_recovery.core.checks.check import Occasion
@@ -321,7 +322,7 @@ def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> 
     """The warnings before a savepoint. Raises ``Refused`` naming everything that blocks it at once."""
     held = () if mode is None else ("--mode", mode.value)
     look_again = command("preflight", recovery.config.name, "--for", "backup", *held)
-    found = (*of_store(recovery), *_settled(recovery, lambda: before_backup(recovery, mode)))
+    found = (*of_store(recovery), *_once_settled(partial(before_backup, recovery, mode), partial(settled_roll, recovery)))
     return required(found, f"a savepoint of {recovery.application_id}", look_again=(look_again,))
 
 
@@ -339,15 +340,9 @@ def required_for_restore(
     ``cut`` are made again.
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
-    found = (
-        *of_store(recovery),
-        *_settled(recovery, lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut)),
-    )
+    look = partial(before_restore, recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut)
+    found = (*of_store(recovery), *_once_settled(look, partial(settled_roll, recovery)))
     return required(found, f"a restore of {recovery.application_id}", look_again=_look_again(recovery, manifest) if blocking(found) else ())
-
-
-def _settled(recovery: RecoveryContext, look: Callable[[], tuple[PreflightFinding, ...]]) -> tuple[PreflightFinding, ...]:
-    return _once_settled(look, lambda: settled_roll(recovery))
 
 
 def _once_settled(look: Callable[[], tuple[PreflightFinding, ...]], settle: Callable[[], object]) -> tuple[PreflightFinding, ...]:
@@ -372,7 +367,7 @@ def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, arch
     ``required_for_restore``.
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
-    found = (*of_store(recovery), *_settled(recovery, lambda: before_restore(recovery, None, saving=saving)))
+    found = (*of_store(recovery), *_once_settled(partial(before_restore, recovery, None, saving=saving), partial(settled_roll, recovery)))
     if archive is not None:
         found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=safeguards.replace, saving=saving))))
     return required(found, f"a rebuild of {recovery.application_id}")

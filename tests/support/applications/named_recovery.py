@@ -13,7 +13,10 @@ from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations.context import RecoveryContext, open_context
-from tests.support.applications.savepoint_steps import take
+from streams_recovery.operations.discovery import discover
+from streams_recovery.operations.savepoint import finish
+from streams_recovery.operations.savepoint.by_names import take_by_names
+from tests.support.applications.savepoint_steps import begun, take
 from tests.support.applications.small import RUNNING, STOPPED, says
 from tests.support.project import PROJECT
 
@@ -60,3 +63,14 @@ def saved(recovery: RecoveryContext) -> Manifest:
     assert found.proof.names is not None, "it was not taken by names"
     assert (found.consistency, found.format_version, found.proof.held_seconds) == (Consistency.EXACT, 9, 0.0)
     return found
+
+
+def why_not(recovery: RecoveryContext) -> str:
+    """Why it is not saved by names."""
+    ticket = begun(recovery, QuiesceMode.LIVE)
+    try:
+        taken = take_by_names(recovery, ticket, discover(recovery))
+    finally:
+        finish(recovery, ticket)
+    assert isinstance(taken, str), "it is saved by names"
+    return taken

@@ -179,8 +179,9 @@ def news_lines(before: StatusReport | None, now: StatusReport) -> Iterator[str]:
     for cause, one in found.items():
         if cause not in known or known[cause].severity is not one.severity:
             yield f"{one.severity}, {cause}: {one.text}"
-    for cause in known.keys() - found.keys():
-        yield f"over, {cause}: {known[cause].text}"
+    for cause, one in known.items():
+        if cause not in found:
+            yield f"over, {cause}: {one.text}"
 
 
 def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:

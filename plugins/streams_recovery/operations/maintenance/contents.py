@@ -470,10 +470,10 @@ def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], Non
 
 def _versions(recovery: RecoveryContext) -> BucketVersions:
     location = recovery.repository.location
-    if location.backend != "s3":
-        kind = BUCKETS.get(location.backend)
-        if kind is None:
-            raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
+    kind = BUCKETS.get(location.backend)
+    if kind is None:
+        raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
+    if kind.undeleted_by is not None:
         raise Refused(f"this software does not bring back what was deleted in {location}", next_step=kind.undeleted_by)
     # Slow to import, and nothing but this and expiry needs it.
     from streams_recovery.storage.s3 import BucketVersions  # noqa: PLC0415

@@ -24,7 +24,7 @@ class AzureContainer:
     """
 
     connection_type = "wasb"
-    undeleted_by = (
+    undeleted_by: str | None = (
         "with soft delete use `az storage blob undelete`, with versions `az storage blob copy start` of the first version of each blob; then run "
         "`streams-recovery verify --level full`"
     )

@@ -31,7 +31,7 @@ class GoogleBucket:
     """See ``BucketKind``. A connection has the type ``google_cloud_platform``, with a service account's key in ``keyfile_dict`` or in the file ``key_path``."""
 
     connection_type = "google_cloud_platform"
-    undeleted_by = (
+    undeleted_by: str | None = (
         "with soft delete use `gcloud storage restore`, with versions `gcloud storage cp` of the first generation of each object; then run "
         "`streams-recovery verify --level full`"
     )

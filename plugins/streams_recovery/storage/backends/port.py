@@ -15,8 +15,8 @@ class BucketKind(Protocol):
 
     # The type of connections in Airflow that have its credentials.
     connection_type: str
-    # How a person brings back what was deleted, where this software does not.
-    undeleted_by: str
+    # How a person brings back what was deleted; None where this software does.
+    undeleted_by: str | None
 
     def open(self, location: StorageLocation, credentials: StorageCredentials | None, http: Mapping[str, Any]) -> Any:
         """A store of the library. ``http`` has its options for requests: client, retries. Without ``credentials`` it asks as this machine."""

@@ -21,7 +21,7 @@ class S3Bucket:
     """See ``BucketKind``. A connection has the type ``aws``: login and password are the access key, or the extra has it."""
 
     connection_type = "aws"
-    undeleted_by = "streams-recovery undelete"
+    undeleted_by: str | None = None
 
     def open(self, location: StorageLocation, credentials: StorageCredentials | None, http: Mapping[str, Any]) -> Any:
         options = _options(location) | dict(credentials.options if credentials else {})
