@@ -252,7 +252,7 @@ def _sites(sites: SitesStatus) -> str:
 
 def _by_whom(source: InfoSource) -> str:
     if source is InfoSource.MONITOR:
-        return "by streams_monitor"
+        return "by the monitor"
     return "in the repository alone: streams_monitor has not looked yet, so nothing is known of the cluster and of the application"
 
 

@@ -165,7 +165,7 @@ def test_every_fact_has_a_line() -> None:
     text = "\n".join(lines)
     for fact in (
         "status: attention",
-        "10 min ago, by streams_monitor",
+        "10 min ago, by the monitor",
         "savepoints: 12, 38.0 GB in the repository",
         "1 h ago, exact, full, 1,000 records in 3 files; survives the loss of the cluster: inputs and state: no",
         "objective: MISSED: the newest exact savepoint is 1 h old, and 30 min is the limit",
