@@ -30,6 +30,7 @@ from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.named_transactions import NamedLogs
 from streams_recovery.kafka.transactions import Transactions
 from streams_recovery.operations.context import RecoveryContext
+from tests.support.beside import beside
 from tests.support.kafka.records_below import records_below
 from tests.support.programs.java import STREAMS, command_of
 
@@ -107,9 +108,8 @@ class NamedCounts:
     @contextmanager
     def feeding(self, rate: int) -> Iterator[None]:
         """While this lasts, so many lines a second come in."""
-        stopped = threading.Event()
 
-        def feed() -> None:
+        def feed(stopped: threading.Event) -> None:
             producer, dice = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "log_level": 0}), random.Random(7)
             while not stopped.wait(0.02):
                 for _ in range(max(1, rate // 50)):
@@ -119,13 +119,8 @@ class NamedCounts:
                 producer.poll(0)
             producer.flush(30)
 
-        thread = threading.Thread(target=feed)
-        thread.start()
-        try:
+        with beside(feed):
             yield
-        finally:
-            stopped.set()
-            thread.join()
 
     @contextmanager
     def reader(self, meanwhile: Callable[[], object] = lambda: None) -> Iterator[NamedLogs]:

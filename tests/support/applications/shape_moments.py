@@ -23,6 +23,7 @@ from streams_recovery.core.named_transactions.cut import NamedCut
 from streams_recovery.core.named_transactions.proof import NamedLogCut
 from tests.support.applications.shape_inputs import SIDES
 from tests.support.applications.shape_oracles import DIFFERENCE, MINUTE, PARTITIONS
+from tests.support.beside import beside
 from tests.support.kafka.records_below import records_below
 
 KEYS: Final = tuple(f"k{number}" for number in range(60))
@@ -49,9 +50,9 @@ class Kept:
 @contextmanager
 def feeding(bootstrap: str, name: str, shapes: Sequence[str], rate: int, zero: int) -> Iterator[None]:
     """While this lasts, so many records a second come into all shapes of an application together."""
-    stopped, sides = threading.Event(), [(shape, side) for shape in shapes for side in SIDES[shape]]
+    sides = [(shape, side) for shape in shapes for side in SIDES[shape]]
 
-    def feed() -> None:
+    def feed(stopped: threading.Event) -> None:
         # Keys of a foreign table have to be where Kafka Streams looks for them.
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0, "partitioner": "murmur2_random"}
         producer, dice, sent = Producer(settings), random.Random(3), 0
@@ -66,13 +67,8 @@ def feeding(bootstrap: str, name: str, shapes: Sequence[str], rate: int, zero: i
             producer.poll(0)
         producer.flush(30)
 
-    thread = threading.Thread(target=feed)
-    thread.start()
-    try:
+    with beside(feed):
         yield
-    finally:
-        stopped.set()
-        thread.join()
 
 
 def _record(shape: str, side: str, number: int, dice: random.Random) -> tuple[bytes, bytes | None]:
