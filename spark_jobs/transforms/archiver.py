@@ -40,7 +40,6 @@ from streams_recovery.core.archive.tick import (
     ArchiveSpec,
     LogNow,
     Safety,
-    TickLimits,
     archived_logs,
     archived_to,
     plan_tick,
@@ -105,6 +104,8 @@ class Archiver:
     _positions: dict[TopicPartition, ArchivedTo] = field(default_factory=dict, init=False)
     _safety: Safety = field(default_factory=Safety, init=False)
     _replaced: deque[tuple[float, list[str]]] = field(default_factory=deque, init=False)
+    # The files it has written. Of those that entries name, which may be anybody's and name any, expiry asks who needs them.
+    _wrote: set[str] = field(default_factory=set, init=False)
     _entries: int = field(default=0, init=False)
     _records: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
@@ -319,7 +320,7 @@ class Archiver:
             self._go_on_behind(self._base())
             at, logs, self._epochs = self.clock(), self._now(), epochs
         late = self._late(at)
-        tick = plan_tick(logs, self._positions, self._limits(), late=dict.fromkeys(late, at))
+        tick = plan_tick(logs, self._positions, self.spec.limits.of_records(self._record_bytes), late=dict.fromkeys(late, at))
         if tick.begun_anew:
             self._safety.forget()
         self._safety.look(at, {log.tp: log.high for log in logs})
@@ -343,7 +344,7 @@ class Archiver:
 
     def _copy_state(self, found: FoundCut, taken: int) -> bool:
         """Copy what was written up to a cut, with what inputs have left of the limit, and record both."""
-        limits = self._limits()
+        limits = self.spec.limits.of_records(self._record_bytes)
         left = replace(limits, records=limits.records - taken)
         if self._state is None:
             return False
@@ -356,9 +357,6 @@ class Archiver:
         self._count(done.logs)
         return True
 
-    def _limits(self) -> TickLimits:
-        return self.spec.limits.of_records(self._record_bytes)
-
     def _copied(self, ranges: tuple[RangeToCopy, ...]) -> BackupResult:
         if self._ticket is not None:
             self._renew(self._ticket)
@@ -366,8 +364,9 @@ class Archiver:
         return copy_ranges(self.context, wanted, self.access)
 
     def _count(self, copied: Sequence[ArchivedLog]) -> None:
-        """Note how many records were copied, and how large such records are: the next look takes as many as its limit of bytes allows of these."""
+        """Note what was written, and how large its records are: the next look takes as many as its limit of bytes allows of these."""
         files = [one.file for log in copied for one in log.ranges if one.file is not None]
+        self._wrote.update(file.key for file in files)
         records = sum(file.rows for file in files)
         self._records += records
         if records:
@@ -399,7 +398,8 @@ class Archiver:
         self._archive = replace(self._archive, asked=asked)
         # What somebody uses that was there before.
         if not any(entry.event is ArchiveEvent.KEPT for entry in self._others):
-            self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
+            self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files if file.key in self._wrote]))
+        self._wrote.update(one.file.key for made in accepted for one in made.ranges if one.file is not None)
         self._go_on_behind(base)
         self._joined_at = self._based_at
         # Readers go back to this entry, and plans that were made before it a little further.
