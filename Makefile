@@ -50,12 +50,15 @@ $(VENV)/.compiled: $(NATIVE)/gather.c hatch_build.py $(VENV)/.installed
 lock: ## Resolve requirements*.txt into the lock files: a version and the hashes of its files for each package
 	@$(LOCK) requirements-dev.txt -o requirements.lock
 	@$(LOCK) requirements-uv.txt -o requirements-uv.lock
+	@$(LOCK) requirements-wheel.txt -c requirements.lock -o requirements-wheel.lock
 	@$(LOCK) requirements.txt -c requirements.lock -o docker/airflow/requirements.lock
 	@$(LOCK) docker/spark/requirements.txt -c requirements.lock -o docker/spark/requirements.lock
 
-wheel: setup ## Build the wheel into build/dist
+wheel: ## Build the wheel into build/dist (needs Python 3.11+ only)
+	@test -x build/wheel/bin/python || $(PYTHON) -m venv build/wheel
+	@build/wheel/bin/python -m pip install --quiet --require-hashes -r requirements-wheel.lock
 	@rm -rf build/dist
-	@$(BIN)/python -m hatchling build --target wheel --directory build/dist
+	@build/wheel/bin/python -m hatchling build --target wheel --directory build/dist
 
 image: wheel ## Build an image with everything in it (needs Docker)
 	@docker build --file docker/airflow/Dockerfile --tag streams-recovery/airflow:$(AIRFLOW) .

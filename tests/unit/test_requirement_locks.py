@@ -16,7 +16,7 @@ from tests.support.compose_files import DOCKERFILES, LOCK, locked
 from tests.support.project import PROJECT
 
 OF_IMAGES = ["docker/airflow/requirements.lock", "docker/spark/requirements.lock"]
-LOCKS = ["requirements.lock", "requirements-uv.lock", "tests/support/programs/faust.lock", *OF_IMAGES]
+LOCKS = ["requirements.lock", "requirements-uv.lock", "requirements-wheel.lock", "tests/support/programs/faust.lock", *OF_IMAGES]
 
 
 def entries(name):
@@ -39,8 +39,8 @@ def test_no_lock_names_a_registry(name):
     assert "index-url" not in (PROJECT / name).read_text()
 
 
-@pytest.mark.parametrize("name", OF_IMAGES)
-def test_images_have_the_versions_that_the_tests_ran_with(name):
+@pytest.mark.parametrize("name", [*OF_IMAGES, "requirements-wheel.lock"])
+def test_images_and_wheels_have_the_versions_that_the_tests_ran_with(name):
     assert locked(name).items() <= LOCK.items()
 
 
