@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from streams_recovery.config.backup import SPARK_CONNECTION
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.connection import StoredConnection, ignored_text
@@ -98,6 +99,10 @@ def new_run_id() -> str:
     return f"cli-{uuid.uuid4().hex}"
 
 
+def _variable(connection_id: str) -> str:
+    return f"AIRFLOW_CONN_{connection_id.upper()}"
+
+
 class EnvironmentConnections:
     """Connections by id from environment variables: ``{"conn_type": "kafka", "extra": {...}}``, or ``kafka://host:9092?...``."""
 
@@ -117,14 +122,18 @@ class EnvironmentConnections:
         return self._read(connection_id).password
 
     def spark_master(self, connection_id: str) -> str:
-        """See ConnectionSource. Of the extra only a deploy mode is understood, and that is always ``client``."""
+        """See ConnectionSource. Of the extra only a deploy mode is understood, and that is always ``client``. Where the connection that nobody has named
+        is not defined, jobs run on this machine: Airflow has one from its start, a terminal has not.
+        """
+        if connection_id == SPARK_CONNECTION and _variable(connection_id) not in self._environment:
+            return "local[*]"
         found = self._read(connection_id)
         if ignored := {key for key, value in found.extra.items() if (key, value) != ("deploy-mode", "client")}:
             LOGGER.warning("%s", ignored_text(f"connection {connection_id}", ignored))
         return master_of(connection_id, found.conn_type, found.host, found.port)
 
     def _read(self, connection_id: str) -> StoredConnection:
-        variable = f"AIRFLOW_CONN_{connection_id.upper()}"
+        variable = _variable(connection_id)
         text = self._environment.get(variable)
         if text is None:
             raise NotFound(

@@ -265,12 +265,16 @@ def archive_problems(declared: Declared) -> Iterator[str]:
         )
 
 
+# Where no other connection is named; the command line does without it.
+SPARK_CONNECTION: Final = "spark_default"
+
+
 class Spark(Section):
     """The Spark that moves records, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
     unencrypted. With ``always`` Spark does small jobs too, which one process does sooner.
     """
 
-    connection: ConnectionId = "spark_default"
+    connection: ConnectionId = SPARK_CONNECTION
     allow_insecure_rpc: Switch = False
     always: Switch = False
 

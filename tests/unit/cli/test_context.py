@@ -111,3 +111,12 @@ def test_evidence_is_looked_for_in_the_repository(run: Run) -> None:
 def test_what_needs_the_cluster_names_the_connection_that_is_missing(run: Run, words: tuple[str, ...]) -> None:
     with pytest.raises(NotFound, match="connection kafka_default is not defined"):
         raise run(*words).exception or AssertionError
+
+
+def test_without_a_connection_for_spark_jobs_run_on_this_machine_and_one_that_was_named_is_needed():
+    assert EnvironmentConnections({}).spark_master("spark_default") == "local[*]"
+    assert (
+        EnvironmentConnections({"AIRFLOW_CONN_SPARK_DEFAULT": "spark://master:7077"}).spark_master("spark_default") == "spark://master:7077"
+    )
+    with pytest.raises(NotFound, match="connection spark_large is not defined"):
+        EnvironmentConnections({}).spark_master("spark_large")
