@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.schema import mark_tiers
 
 EXPLAINED: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 # The least that a file needs. A test loads it.
@@ -46,6 +47,7 @@ _TYPES: Final = {"string": "text", "integer": "a number", "boolean": "`true`, `f
 def configuration_page() -> str:
     """The page as Markdown."""
     schema = ApplicationConfig.model_json_schema()
+    mark_tiers(schema)
     anchors = _anchors(EXPLAINED.read_text(encoding="utf-8"))
     parts = [_HEAD]
     plain = [name for name in schema["properties"] if not list(_keys(schema, schema["properties"][name], ""))]
@@ -96,8 +98,13 @@ def _resolved(schema: Mapping[str, Any], found: Mapping[str, Any]) -> Mapping[st
 
 
 def _table(rows: list[Any], schema: Mapping[str, Any]) -> str:
-    lines = [f"| `{path}` | {_values(schema, found)} | {_default(found, required=required)} |\n" for _, path, found, required in rows]
-    return "| key | values | default |\n|---|---|---|\n" + "".join(lines)
+    # The ordinary keys first.
+    rows = sorted(rows, key=lambda row: row[2]["x-use"])
+    lines = [
+        f"| `{path}` | {_values(schema, found)} | {_default(found, required=required)} | {found['x-use']} |\n"
+        for _, path, found, required in rows
+    ]
+    return "| key | values | default | use |\n|---|---|---|---|\n" + "".join(lines)
 
 
 def _values(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.tiers import is_ordinary
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
 
@@ -39,10 +41,18 @@ def _or_variable(schema: JsonSchemaValue) -> JsonSchemaValue:
 
 
 def application_schema() -> dict[str, Any]:
-    """The schema as JSON data. ``name`` is optional in a file: its stem stands in."""
+    """The schema as JSON data. ``name`` is optional in a file: its stem stands in. ``x-use`` of a key is ``ordinary`` or ``rare``."""
     schema = ApplicationConfig.model_json_schema(schema_generator=_WithVariables)
+    mark_tiers(schema)
     schema["required"] = [key for key in schema["required"] if key != "name"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Kafka Streams Recovery: one application", **schema}
+
+
+def mark_tiers(schema: Mapping[str, Any]) -> None:
+    """Say of each key of a schema of ``ApplicationConfig``, as ``x-use``, whether it is ordinary or rare."""
+    for section, found in {ApplicationConfig.__name__: schema, **schema["$defs"]}.items():
+        for key, about in found.get("properties", {}).items():
+            about["x-use"] = "ordinary" if is_ordinary(section, key) else "rare"
 
 
 def rendered() -> str:

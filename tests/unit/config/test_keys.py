@@ -15,6 +15,7 @@ import yaml
 from streams_recovery.config.fields import Section, section_of
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.tiers import ORDINARY, is_ordinary
 from tests.support.examples.configurations import MINIMAL
 from tests.support.project import PROJECT
 
@@ -63,12 +64,31 @@ def missing(found: set[str]) -> list[str]:
     return sorted({key.name for key in keys()} - found)
 
 
-def written_out() -> Any:
-    """The reference, with the sections and the items of lists that it has as comments."""
-    text = REFERENCE.read_text(encoding="utf-8")
+def parts() -> tuple[str, str]:
+    """The reference: ordinary keys, and rare ones."""
+    ordinary, rare = REFERENCE.read_text(encoding="utf-8").split("\n---\n")
+    return ordinary, rare
+
+
+def written_out(text: str) -> Any:
+    """A part of the reference, with the sections and the items of lists that it has as comments."""
     text = re.sub(r"^\w+: (null|{}) +# or a section such as:\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^( +\w+:) \[\] +# .*such as:$", r"\1", text, flags=re.MULTILINE)
     return yaml.safe_load(re.sub(r"^# (\w+:$|  )|^( +)# (- |  )", r"\1\2\3", text, flags=re.MULTILINE))
+
+
+def together(one: Any, other: Any) -> Any:
+    """Both parts as one file."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {**one, **{key: together(one[key], value) if key in one else value for key, value in other.items()}}
+    if isinstance(one, list) and isinstance(other, list):
+        return [together(*pair) for pair in zip(one, other, strict=True)]
+    return other
+
+
+def all_written_out() -> Any:
+    ordinary, rare = parts()
+    return together(written_out(ordinary), written_out(rare))
 
 
 def has(plain: Any, path: tuple[str, ...]) -> bool:
@@ -91,13 +111,14 @@ def test_the_walk_goes_into_sections_of_sections_lists_and_mappings() -> None:
 
 
 def test_the_reference_has_every_key() -> None:
-    plain = written_out()
+    plain = all_written_out()
     assert missing({key.name for key in keys() if has(plain, key.path)}) == []
 
 
 def test_the_reference_has_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "reference.yaml"
-    path.write_text(REFERENCE.read_text(encoding="utf-8"), encoding="utf-8")
+    ordinary, rare = parts()
+    path.write_text(yaml.safe_dump(together(yaml.safe_load(ordinary), yaml.safe_load(rare))), encoding="utf-8")
     # Of the same name: it decides the minute of a default schedule.
     bare = tmp_path / "same" / path.name
     bare.parent.mkdir()
@@ -110,9 +131,43 @@ def test_the_reference_has_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_sections_that_the_reference_has_as_comments_are_looked_at() -> None:
-    plain = written_out()
+    plain = all_written_out()
     assert all(isinstance(plain[name], dict) for name in ("drill", "reprocess", "clone", "sites"))
     assert plain["monitor"]["notify"][0]["notifier"]
+
+
+def is_ordinary_way(key: Key) -> bool:
+    """True if the key and all sections around it are ordinary."""
+    return all(is_ordinary(one.section.__name__, one.path[-1]) for one in keys() if one.path == key.path[: len(one.path)])
+
+
+def test_the_first_part_has_the_ordinary_keys_and_no_others_and_they_are_few(tmp_path: Path) -> None:
+    text, rare = parts()
+    plain = written_out(text)
+    ordinary = {key.path for key in keys() if is_ordinary_way(key)}
+    assert {key.path for key in keys() if has(plain, key.path)} == ordinary
+    leaves = [path for path in ordinary if not any(other[: len(path)] == path and other != path for other in ordinary)]
+    assert 40 <= len(leaves) <= 60
+    names = {("runs", "process", "instances", ANY, "name")}
+    assert {key.path for key in keys() if key.leaf and has(written_out(rare), key.path)} & ordinary == names, "said once"
+    # By itself it is a configuration.
+    (path := tmp_path / "first.yaml").write_text(text, encoding="utf-8")
+    assert load(path, {}).runs.kind == "process"
+
+
+def test_each_ordinary_key_is_a_key() -> None:
+    found = {key.name for key in keys()}
+    assert {f"{section}.{key}" for section, names in ORDINARY.items() for key in names} <= found
+
+
+def test_the_schema_says_what_is_ordinary() -> None:
+    schema = json.loads((CONFIGS / "application.schema.json").read_text(encoding="utf-8"))
+    retention = schema["$defs"]["Retention"]["properties"]
+    assert (schema["properties"]["spark"]["x-use"], retention["keep_daily"]["x-use"], retention["work_days"]["x-use"]) == (
+        "rare",
+        "ordinary",
+        "rare",
+    )
 
 
 def test_the_schema_has_every_key() -> None:
