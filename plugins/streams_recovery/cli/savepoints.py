@@ -10,7 +10,7 @@ from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
+from streams_recovery.core.repository.seal import SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.words import command, first_names, moment
 from streams_recovery.operations import unfinished
 
@@ -51,7 +51,8 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     print_table(columns, rows, bad=(_DAMAGED, _FORGED))
     if recovery.config.unsaved_outputs:
         line(f"What survives is inputs and state: records of the outputs {first_names(recovery.config.unsaved_outputs)} are not archived.")
-    line(SEALED if sealed else f"{NOT_SEALED} Next: {SEAL_IT}")
+    if sealed:
+        line(SEALED)
     if recovery.repository.forged:
         line(f"{forged_text(len(recovery.repository.forged))}:")
         for record in forged_records(recovery.repository.forged):

@@ -27,7 +27,7 @@ from streams_recovery.core.jobs.progress import progress_text
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.outputs import comparison
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_text, seal_of_savepoint
+from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, forged_text, seal_of_savepoint
 from streams_recovery.core.repository.sites import SiteEntry, since
 from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
@@ -84,7 +84,6 @@ def _environment() -> Environment:
         "forged_text": forged_text,
         "SEALED": SEALED,
         "NOT_SEALED": NOT_SEALED,
-        "SEAL_IT": SEAL_IT,
         "version": _version(),
     }
     found.filters["without_paths"] = without_paths

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.remedies.savepoints import seal_records
 from streams_recovery.core.words import is_id
 
 # Ed25519: bytes of a public key, and of the seed of a private one.
@@ -29,8 +28,6 @@ MOST_SEAL_BYTES: Final = 512
 
 SEALED: Final = "Sealed: only records are used that whoever may write here has signed, or a person has adopted."
 NOT_SEALED: Final = "Not sealed: whoever can create objects in the repository can forge savepoints and records."
-# What to do about it.
-SEAL_IT: Final = seal_records().text
 # So many forged records are named: a stranger who can create objects can create any number.
 MOST_FORGED: Final = 50
 

@@ -16,7 +16,7 @@ from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records
+from streams_recovery.core.repository.seal import SEALED, forged_records, seal_of_savepoint
 from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.status.report import (
     ArchiveStatus,
@@ -205,7 +205,7 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
     yield "recovery point", _recovery_point(info, now)
     if info.archive is not None:
         yield "archive", _archive(info.archive, now)
-    yield "seals", SEALED if info.sealed else f"{NOT_SEALED} Next: {SEAL_IT}"
+    yield "seals", SEALED if info.sealed else seal_of_savepoint(sealed=False, adopted=False)
     yield "objective", _objective(info)
     if info.recovery_seconds is not None:
         yield "a restore takes about", span(info.recovery_seconds)

@@ -12,7 +12,7 @@ from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
-from streams_recovery.core.repository.seal import MOST_FORGED, NOT_SEALED, SEALED, ForgedRecord, forged_records
+from streams_recovery.core.repository.seal import MOST_FORGED, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.facts import finding
 from streams_recovery.core.status.info import (
@@ -171,7 +171,7 @@ def test_every_fact_has_a_line() -> None:
         "objective: MISSED: the newest exact savepoint is 1 h old, and 30 min is the limit",
         "a restore takes about: 1 min 1 s",
         "a savepoint now: The application is paused for it",
-        f"seals: {NOT_SEALED} Next: make keys with `streams-recovery seal-key FILE`",
+        "seals: not sealed",
         "cluster was not looked at: no broker answers",
         "warning: late: It is late.",
     ):

@@ -17,7 +17,7 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Forged, LockHeld, PlanChanged, Refused
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.repository.layout import Layout, StorageLocation
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED
+from streams_recovery.core.repository.seal import SEALED
 from streams_recovery.operations.context import open_context, wall_clock
 from streams_recovery.operations.maintenance.contents import check_logs
 from streams_recovery.storage.lock import ApplicationLock
@@ -53,8 +53,8 @@ def plain(directory: Path) -> Repository:
 @pytest.mark.remedy("repository-seal")
 def test_an_older_repository_is_forged_until_somebody_vouches_for_it(run: Run, tmp_path: Path) -> None:
     before = run("savepoints", "list", "shop")
-    assert f"{NOT_SEALED} Next: {SEAL_IT}" in before.stdout
-    assert f"seals: {NOT_SEALED} Next: {SEAL_IT}" in run("info", "shop").stdout
+    assert "not sealed" in before.stdout
+    assert "seals: not sealed" in run("info", "shop").stdout
     seal(tmp_path)
     listed = json.loads(run("savepoints", "list", "shop", "--json").stdout)
     assert {one["savepoint_id"]: one["sealed"] for one in listed} == {one["savepoint_id"]: False for one in listed}
