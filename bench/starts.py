@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Producer
 from rich.console import Console
@@ -92,19 +92,23 @@ class App:
         if producer.flush(60):
             raise SystemExit("the broker took too long")
 
-    def configure(self, *, always: bool) -> None:
-        """Its configuration."""
+    def config(self, name: str) -> dict[str, Any]:
+        """Its configuration, under this name."""
         program = self.bench.directory / "program.py"
         verbs = {verb: [sys.executable, "-I", "-S", str(program), str(self.running), verb] for verb in ("status", "stop", "start", "wipe")}
-        config = {
+        return {
             "version": 1,
-            "name": "bench",
+            "name": name,
             "application": {"id": self.id, "guarantee": "exactly_once_v2"},
             "topics": {"inputs": [f"{self.id}.in"]},
             "storage": {"backend": "filesystem", "path": str(self.repository)},
             "backup": {"survive_cluster_loss": False, "consistency": {"mode": "stop"}},
             "runs": {"kind": "command", "command": verbs},
-        } | ({"spark": {"always": True}} if always else {})
+        }
+
+    def configure(self, *, always: bool) -> None:
+        """Write its configuration."""
+        config = self.config("bench") | ({"spark": {"always": True}} if always else {})
         (self.bench.directory / "configs").mkdir(exist_ok=True)
         (self.bench.directory / "configs" / "bench.yaml").write_text(json.dumps(config))
 
