@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.savepoint import BeginArchiveOperator
 from streams_recovery.operators.spark import ArchiveInputsOperator
 
@@ -38,5 +37,7 @@ def streams_archive(name: str, config: ApplicationConfig) -> DAG:
 
 
 globals().update(
-    by_id(streams_archive(name, config) for name, config in load_applications().items() if config.archive.enabled and config.archive.dag)
+    by_id(
+        streams_archive(name, config) for name, config in drawn("streams_archive").items() if config.archive.enabled and config.archive.dag
+    )
 )

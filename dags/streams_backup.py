@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, topics_of
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
     CaptureCutOperator,
@@ -66,4 +65,4 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-globals().update(by_id(streams_backup(name, config) for name, config in load_applications().items()))
+globals().update(by_id(streams_backup(name, config) for name, config in drawn("streams_backup").items()))

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.words import PATTERN
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
 from streams_recovery.operators.spark import ReadFilesOperator
@@ -50,4 +49,4 @@ def streams_check(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-globals().update(by_id(streams_check(name, config) for name, config in load_applications().items()))
+globals().update(by_id(streams_check(name, config) for name, config in drawn("streams_check").items()))

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.compaction import How
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, savepoints_of
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
 from streams_recovery.operators.spark import WriteFilesOperator
@@ -55,4 +54,4 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-globals().update(by_id(streams_compact(name, config) for name, config in load_applications().items()))
+globals().update(by_id(streams_compact(name, config) for name, config in drawn("streams_compact").items()))

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, chain
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import Drill
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.operators import form
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
 from streams_recovery.operators.restore import (
     FinishRestoreOperator,
@@ -65,7 +64,7 @@ def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
 globals().update(
     by_id(
         streams_drill(name, config.drill, config)
-        for name, config in load_applications().items()
+        for name, config in drawn("streams_drill").items()
         if config.drill is not None and config.drill.enabled
     )
 )

@@ -15,10 +15,9 @@ from __future__ import annotations
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TaskGroup, TriggerRule
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators import form
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator, PlanMergeOperator, PublishCompactedOperator
 from streams_recovery.operators.spark import WriteFilesOperator
@@ -54,4 +53,4 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-globals().update(by_id(streams_expire(name, config) for name, config in load_applications().items()))
+globals().update(by_id(streams_expire(name, config) for name, config in drawn("streams_expire").items()))

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, MultipleCronTriggerTimetable
 
 from streams_recovery.config.loader import load_applications
+from streams_recovery.operators.dags import drawn_for_a_task
 from streams_recovery.operators.monitor import (
     CheckConfigurationsOperator,
     ChooseApplicationsOperator,
@@ -21,7 +22,8 @@ from streams_recovery.operators.monitor import (
 )
 from streams_recovery.operators.outcome import problems_text
 
-APPLICATIONS = load_applications()
+# Each of the tasks would read all configurations.
+APPLICATIONS = {} if drawn_for_a_task() else load_applications()
 SCHEDULES = schedules(APPLICATIONS)
 PROBLEMS = problems_text(APPLICATIONS)
 

@@ -13,12 +13,11 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import Reprocess
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.operators import form
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.restore import (
     DrainBeforeIntervalOperator,
     DrainOperator,
@@ -79,7 +78,7 @@ def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig
 globals().update(
     by_id(
         streams_reprocess(name, config.reprocess, config)
-        for name, config in load_applications().items()
+        for name, config in drawn("streams_reprocess").items()
         if config.reprocess is not None and config.reprocess.enabled
     )
 )

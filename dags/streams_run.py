@@ -12,10 +12,9 @@ from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.dags import by_id, scheduled
+from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
 from streams_recovery.operators.maintenance import StartRunOperator, StopRunOperator
 from streams_recovery.sensors.application import EndsReachedSensor
@@ -58,4 +57,4 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
     return dag
 
 
-globals().update(by_id(streams_run(name, config) for name, config in load_applications().items()))
+globals().update(by_id(streams_run(name, config) for name, config in drawn("streams_run").items()))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
 from airflow.serialization.serialized_objects import DagSerialization
 
 from streams_recovery.triggers.application import WatchTrigger
@@ -26,6 +30,7 @@ from tests.support.airflow.parsed_dags import (
     UNDO,
     WAYS_BACK,
 )
+from tests.support.project import PROJECT
 
 
 def test_there_is_a_backup_and_its_upkeep_for_every_application_and_one_of_each_way_back(dags: dict[str, Any]) -> None:
@@ -114,3 +119,48 @@ def flat(value: object) -> list[str]:
     if isinstance(value, dict):
         return [text for inner in value.values() for text in flat(inner)]
     return [value] if isinstance(value, str) else []
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with two configurations."""
+    for name in ("one", "two"):
+        config = {
+            "version": 1,
+            "application": {"id": name, "guarantee": "exactly_once_v2"},
+            "topics": {"inputs": [f"{name}.in"]},
+            "storage": {"backend": "filesystem", "path": str(tmp_path / "repository")},
+            "backup": {"survive_cluster_loss": False, "consistency": {"mode": "stop"}},
+            "archive": {"enabled": True, "interval": "PT1S"},
+            "runs": {"kind": "command", "command": {verb: ["true"] for verb in ("status", "stop", "start", "wipe")}},
+        }
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(config))
+    monkeypatch.setenv("STREAMS_RECOVERY_CONFIG_DIR", str(tmp_path))
+    return tmp_path
+
+
+def drawn(kind: str) -> dict[str, Any]:
+    bag = DagBag(str(PROJECT / "dags" / f"streams_{kind}.py"))
+    assert bag.import_errors == {}
+    return {dag_id: DagSerialization.to_dict(dag) for dag_id, dag in bag.dags.items()}
+
+
+@pytest.mark.usefixtures("metadata")
+@pytest.mark.parametrize("kind", ["archive", "backup", "check", "compact", "expire", "run"])
+def test_a_file_that_is_read_for_a_task_draws_the_dag_of_the_task_alone(kind: str, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # With a hundred applications each task would read a hundred configurations.
+    of_all, one = drawn(kind), f"streams_{kind}_one"
+    assert set(of_all) == {one, f"streams_{kind}_two"}
+    monkeypatch.setenv(_AIRFLOW_PARSING_CONTEXT_DAG_ID, one)
+    assert drawn(kind) == {one: of_all[one]}
+    (two / "one.yaml").write_text("version: 1")
+    assert drawn(kind) == {}, "the configuration cannot be used any more"
+
+
+@pytest.mark.usefixtures("metadata", "two")
+def test_the_tasks_of_the_monitor_do_not_read_all_configurations_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    [[scheduled]] = [[found["dag"] for found in drawn("monitor").values()]]
+    monkeypatch.setenv(_AIRFLOW_PARSING_CONTEXT_DAG_ID, MONITOR)
+    [[for_a_task]] = [[found["dag"] for found in drawn("monitor").values()]]
+    assert for_a_task["tasks"] == scheduled["tasks"]
+    assert for_a_task["timetable"] != scheduled["timetable"]

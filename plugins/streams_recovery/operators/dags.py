@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, Param
+from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, Param, get_parsing_context
 
+from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.operators.form import Scope, rights
 from streams_recovery.operators.outcome import outcome_callbacks
 
@@ -15,6 +17,25 @@ _TAG: Final = "streams-recovery"
 # Runs at once of a DAG that exists once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
 # application are kept apart by its lock.
 _RUNS: Final = 32
+
+
+def drawn(workflow: str) -> Mapping[str, ApplicationConfig]:
+    """The applications whose DAGs ``<workflow>_<name>`` a file draws: all. Where Airflow reads the file for a task it is the task's alone, else each task would
+    read all configurations and draw all DAGs. Files that contradict each other are found wherever all are read: the DAG processor takes their DAGs away.
+    """
+    asked = get_parsing_context().dag_id
+    if asked is None or not asked.startswith(f"{workflow}_"):
+        return load_applications()
+    name = asked.removeprefix(f"{workflow}_")
+    try:
+        return {name: load_application(name)}
+    except (ConfigInvalid, NotFound):
+        return {}  # Airflow tells that there is no such DAG
+
+
+def drawn_for_a_task() -> bool:
+    """Return True where Airflow reads a file for a task: it needs the task, and neither schedule nor page of its DAG."""
+    return get_parsing_context().dag_id is not None
 
 
 def requested(
