@@ -1,6 +1,6 @@
 """Takes savepoints of one Kafka Streams application, by default every hour.
 
-The application is paused or stopped from *quiesce* to *resume*. That takes seconds: the Spark job runs after it. *resume* runs whatever fails. A
+The application is paused or stopped from *capture_cut* to *resume*. That takes seconds: the Spark job runs after it. *resume* runs whatever fails. A
 savepoint exists when *publish* has succeeded. A run whose copy failed publishes nothing.
 """
 
@@ -20,9 +20,7 @@ from streams_recovery.operators.savepoint import (
     CaptureCutOperator,
     FinishSavepointOperator,
     PublishSavepointOperator,
-    QuiesceOperator,
     ResumeApplicationOperator,
-    VerifySegmentsOperator,
 )
 from streams_recovery.operators.spark import CopyRecordsOperator
 from streams_recovery.operators.state import ReportSavepointOperator
@@ -59,9 +57,8 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
         resume = ResumeApplicationOperator(application_name=name).as_teardown(setups=begin, on_failure_fail_dagrun=True)
         finish = FinishSavepointOperator(application_name=name).as_teardown(setups=begin, on_failure_fail_dagrun=True)
         report = ReportSavepointOperator(summary=result_of("publish"), about=name, inlets=topics_of(config))
-        begin >> QuiesceOperator(application_name=name) >> capture_cut >> resume >> finish
-        capture_cut >> CopyRecordsOperator(application_name=name) >> VerifySegmentsOperator(application_name=name) >> publish
-        publish >> [report, finish]
+        begin >> capture_cut >> resume >> finish
+        capture_cut >> CopyRecordsOperator(application_name=name) >> publish >> [report, finish]
     return dag
 
 

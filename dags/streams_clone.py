@@ -59,8 +59,6 @@ from streams_recovery.operators.savepoint import (
     CaptureCutOperator,
     FinishSavepointOperator,
     PublishSavepointOperator,
-    QuiesceOperator,
-    VerifySegmentsOperator,
 )
 from streams_recovery.operators.spark import CopyRecordsOperator
 from streams_recovery.operators.state import ReportSavepointOperator
@@ -142,11 +140,9 @@ def dag_of(scope: Scope) -> DAG:
                 >> PlanUpgradeOperator(application_name=name)
                 >> ApprovePlanOperator(application_name=name, subject=f"Upgrade to {name}?")
                 >> begin
-                >> QuiesceOperator(application_name=old)
                 >> CaptureCutOperator(application_name=old)
                 >> RetireOperator(application_name=name)
                 >> CopyRecordsOperator(application_name=old)
-                >> VerifySegmentsOperator(application_name=old)
                 >> publish
                 >> finish_savepoint
                 >> bring_back

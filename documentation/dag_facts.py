@@ -29,10 +29,10 @@ FACTS: Final[Mapping[str, DagFacts]] = {
     "streams_backup": DagFacts(
         when="`backup.schedule`: every hour by default; and by hand",
         stops="the application is paused (`pause`) or closed (`stop`), or not held at all (`live`)",
-        how_long="from *quiesce* to *resume*: [how long](../concepts/cut-and-tail.md#how-long-the-application-is-paused-or-stopped). The copy runs "
+        how_long="from *capture_cut* to *resume*: [how long](../concepts/cut-and-tail.md#how-long-the-application-is-paused-or-stopped). The copy runs "
         "after *resume*",
         command="streams-recovery backup orders",
-        down=(("quiesce", "resume"),),
+        down=(("capture_cut", "resume"),),
         more="concepts/cut-and-tail.md",
     ),
     "streams_restore_full": DagFacts(

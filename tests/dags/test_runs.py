@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from streams_recovery.core import codec
 from streams_recovery.core.archive.log import ArchiveEvent
@@ -89,7 +90,22 @@ def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all
     counting.start()
     done = run(counting, "backup", Failing(), per_application=True)
     assert (done.state, done.by("failed")) == ("failed", {"copy_records"})
-    assert done.by("upstream_failed") == {"verify_segments", "publish", "report"}
+    assert done.by("upstream_failed") == {"publish", "report"}
+    assert (counting.running, counting.free(), counting.savepoints()) == (True, True, [])
+
+
+def test_a_cut_that_cannot_be_read_of_an_application_that_is_held_lets_it_go(counting: Counting) -> None:
+    counting.configure(backup={"survive_cluster_loss": False, "consistency": {"mode": "stop", "timeout_seconds": 3}})
+    counting.feed("abcab")
+    counting.start()
+    producer = Producer({"bootstrap.servers": counting.bootstrap, "transactional.id": f"{counting.id}-other", "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(counting.changelog.topic, b"1", b"z", 0)
+    producer.flush(30)
+    done = run(counting, "backup", Failing(), per_application=True)
+    producer.abort_transaction(30)
+    assert (done.state, done.by("failed"), done.jobs) == ("failed", {"capture_cut"}, [])
     assert (counting.running, counting.free(), counting.savepoints()) == (True, True, [])
 
 

@@ -293,7 +293,7 @@ ALONE = (
     restore.WIPE_NOTED,
 )
 DEFERRED = (restore.LOAD_DEFERRED, restore.CHECK_DEFERRED, restore.COMPARE_DEFERRED, restore.VERIFY_DEFERRED)
-COPIED = (savepoint.QUIESCE, savepoint.CAPTURE_CUT, savepoint.COPY_RECORDS, savepoint.VERIFY_SEGMENTS, savepoint.PUBLISH, savepoint.FINISH)
+COPIED = (savepoint.CAPTURE_CUT, savepoint.COPY_RECORDS, savepoint.PUBLISH, savepoint.FINISH)
 SAFE: list[tuple[str, Sequence[Step]]] = [
     ("savepoint.SAVEPOINT", COPIED),
     ("savepoint.SAVEPOINT", (savepoint.CAPTURE_CUT, savepoint.RESUME, savepoint.COPY_RECORDS)),
@@ -444,7 +444,7 @@ def test_a_step_without_the_answer_of_one_before_it_is_refused_with_a_next_step(
 
 @pytest.mark.parametrize("operator", [CaptureCutOperator, CopyRecordsOperator])
 def test_a_task_behind_one_that_was_marked_as_done_by_hand_fails_at_once(operator: Any) -> None:
-    task = operator(application_name="orders", results={"begin": "null", "quiesce": "null", "capture_cut": "null"})
+    task = operator(application_name="orders", results={"begin": "null", "capture_cut": "null"})
     with pytest.raises(AirflowFailException, match=r"needs what begin returns.*\n?.*Next: .*trigger a new run"):
         task.execute({})
 

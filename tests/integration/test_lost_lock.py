@@ -270,9 +270,9 @@ def attempted(recovery: RecoveryContext, ticket: Ticket) -> Read:
 
 
 CLEARED: dict[str, Callable[[RecoveryContext, Ticket, Read], object]] = {
-    "capture_cut": lambda recovery, ticket, read: savepoint.capture(recovery, ticket, read.quiesced),
-    "copy_records": lambda recovery, ticket, read: savepoint.plan_copy(recovery, ticket, read.cut.draft),
-    "verify_segments": lambda recovery, ticket, read: savepoint.gather(recovery, ticket, read.plan.plan, read.result),
+    "capture": lambda recovery, ticket, read: savepoint.capture(recovery, ticket, read.quiesced),
+    "plan_copy": lambda recovery, ticket, read: savepoint.plan_copy(recovery, ticket, read.cut.draft),
+    "gather": lambda recovery, ticket, read: savepoint.gather(recovery, ticket, read.plan.plan, read.result),
     "publish": lambda recovery, ticket, read: savepoint.publish(recovery, ticket, read.gathered.copied),
 }
 

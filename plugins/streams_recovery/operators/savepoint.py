@@ -1,4 +1,4 @@
-"""The tasks of a savepoint, in the order in which they are taken. The Spark job between *capture_cut* and *verify_segments* is in spark.py."""
+"""The tasks of a savepoint, in the order in which they are taken. The Spark job between *capture_cut* and *publish* is in spark.py."""
 
 from __future__ import annotations
 
@@ -66,14 +66,8 @@ class BeginSavepointOperator(StepOperator):
         return savepoint.begin(recovery, request)
 
 
-class QuiesceOperator(StepOperator):
-    """Hold the application still, the configured way."""
-
-    takes = steps.QUIESCE
-
-
 class CaptureCutOperator(StepOperator):
-    """Read the cut and copy the tails of repartition topics while the application is held."""
+    """Hold the application still, the configured way; read the cut, and copy the tails of repartition topics."""
 
     takes = steps.CAPTURE_CUT
 
@@ -84,14 +78,8 @@ class ResumeApplicationOperator(StepOperator):
     takes = steps.RESUME
 
 
-class VerifySegmentsOperator(StepOperator):
-    """Check that the copy is whole and that every file it names exists."""
-
-    takes = steps.VERIFY_SEGMENTS
-
-
 class PublishSavepointOperator(StepOperator):
-    """Write the manifest. Before this the savepoint does not exist, after it, it does."""
+    """Check that the copy is whole and that every file it names exists, and write the manifest. Before this the savepoint does not exist, after it, it does."""
 
     takes = steps.PUBLISH
 

@@ -83,11 +83,9 @@ RETIREMENT: Final = Workflow(
     before=(PLAN_UPGRADE,),
     opening=savepoint.BEGIN,
     steps=(
-        savepoint.QUIESCE,
         savepoint.CAPTURE_CUT,
         RETIRE,
         savepoint.COPY_RECORDS,
-        savepoint.VERIFY_SEGMENTS,
         savepoint.PUBLISH,
         savepoint.FINISH,
     ),

@@ -1,4 +1,4 @@
-"""Savepoints, and the continuous archive behind them. For a savepoint the application is held from QUIESCE to RESUME: seconds, never the Spark job."""
+"""Savepoints, and the continuous archive behind them. For a savepoint the application is held from CAPTURE_CUT to RESUME: seconds, never the Spark job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from streams_recovery.operations import archive, savepoint
-from streams_recovery.operations.savepoint import CutSummary, GatherSummary, Ticket
+from streams_recovery.operations.savepoint import CutSummary, Ticket
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 
 _SHORT: Final = timedelta(minutes=15)
@@ -20,13 +20,12 @@ BEGIN: Final = Step(
     limit=_SHORT,
     message=lambda ticket: f"savepoint {ticket.savepoint_id} begun, mode {ticket.mode}",
 )
-QUIESCE: Final = Step(name="quiesce", call=savepoint.quiesce, result=savepoint.Quiesced, needs=(BEGIN,), limit=_SHORT)
+# Held and read in one step: between two the application would be held for as long as a task takes to start.
 CAPTURE_CUT: Final = Step(
     name="capture_cut",
-    call=savepoint.capture,
+    call=savepoint.take_cut,
     result=CutSummary,
-    needs=(BEGIN, QUIESCE),
-    limit=_SHORT,
+    needs=(BEGIN,),
     message=lambda cut: f"cut: {cut.text}",
 )
 RESUME: Final = Step(
@@ -50,21 +49,12 @@ COPY_RECORDS: Final = JobStep(
     limit=timedelta(hours=6),
     message=lambda copied: f"{copied.offsets} offsets in {copied.ranges} ranges copied",
 )
-VERIFY_SEGMENTS: Final = Step(
-    name="verify_segments",
-    call=savepoint.gather,
-    result=GatherSummary,
-    needs=(BEGIN, COPY_RECORDS.part(lambda copied: copied.plan), COPY_RECORDS.file),
-    retries=2,
-    limit=_SHORT,
-)
 PUBLISH: Final = Step(
     name="publish",
-    call=savepoint.publish,
+    call=savepoint.publish_copy,
     result=savepoint.PublishedSavepoint,
-    needs=(BEGIN, VERIFY_SEGMENTS.part(lambda gathered: gathered.copied)),
+    needs=(BEGIN, COPY_RECORDS.part(lambda copied: copied.plan), COPY_RECORDS.file),
     retries=2,
-    limit=_SHORT,
 )
 FINISH: Final = Step(
     name="finish",
@@ -77,9 +67,7 @@ FINISH: Final = Step(
     limit=_SHORT,
 )
 
-SAVEPOINT: Final = Workflow(
-    opening=BEGIN, steps=(QUIESCE, CAPTURE_CUT, RESUME, COPY_RECORDS, VERIFY_SEGMENTS, PUBLISH, FINISH), result=PUBLISH
-)
+SAVEPOINT: Final = Workflow(opening=BEGIN, steps=(CAPTURE_CUT, RESUME, COPY_RECORDS, PUBLISH, FINISH), result=PUBLISH)
 
 # It goes on for as long as its ticket says, whatever becomes of one archiver: the next one begins where that one has ended. A run that failed because a store
 # did not answer for minutes would be followed by others that fail, and then by none.

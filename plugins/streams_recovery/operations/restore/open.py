@@ -427,7 +427,7 @@ def _begun(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
     begun = savepoint.begin_safety(recovery, request, ticket.lock, expected)
     if begun is None:
         return _none("nothing was there: neither internal topics nor committed offsets")
-    cut = savepoint.capture(recovery, begun, savepoint.quiesce(recovery, begun))
+    cut = savepoint.take_cut(recovery, begun)
     return SafetyBegun(ticket=begun, job=savepoint.plan_copy(recovery, begun, cut.draft), none_because=None)
 
 
@@ -450,8 +450,7 @@ def keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBe
 
 def _published(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBegun, copied: ArtifactRef | None) -> SafetySummary:
     if begun.ticket is not None:
-        gathered = savepoint.gather(recovery, begun.ticket, begun.job.plan, copied)
-        savepoint.publish(recovery, begun.ticket, gathered.copied)
+        savepoint.publish_copy(recovery, begun.ticket, begun.job.plan, copied)
     if (saved := recovery.safety.published_by_run(ticket.restore_id)) is None:
         return SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=begun.none_because)
     manifest = recovery.safety.read(saved)

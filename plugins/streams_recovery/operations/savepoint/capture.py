@@ -46,6 +46,11 @@ _ONCE_READ: Final = (
 )
 
 
+def take_cut(recovery: RecoveryContext, ticket: Ticket) -> CutSummary:
+    """Hold the application the way the ticket says, and ``capture`` it. Whatever it raises, the resume step must resume what it has held."""
+    return capture(recovery, ticket, quiesce(recovery, ticket))
+
+
 def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
     """Read a cut, copy what the application has not read of its repartition topics, and leave both as a note for the copy.
 

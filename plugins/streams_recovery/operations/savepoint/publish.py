@@ -37,7 +37,7 @@ from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
-from streams_recovery.operations.savepoint.copy import planned_copy
+from streams_recovery.operations.savepoint.copy import gather, planned_copy
 from streams_recovery.operations.savepoint.damage import note_lost_files
 from streams_recovery.operations.savepoint.values import (
     Copied,
@@ -51,6 +51,13 @@ from streams_recovery.operations.savepoint.values import (
 
 LOGGER = logger("streams_recovery.operations.savepoint.publish")
 _LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
+
+
+def publish_copy(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | None, result: ArtifactRef | None) -> PublishedSavepoint:
+    """Check what the job has left by ``gather``, and ``publish`` it. An attempt after another one checks again."""
+    gathered = gather(recovery, ticket, planned, result)
+    LOGGER.info("%s files checked, %s records in those of this copy", gathered.files_checked, gathered.rows)
+    return publish(recovery, ticket, gathered.copied)
 
 
 def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) -> PublishedSavepoint:
