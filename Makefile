@@ -24,7 +24,7 @@ export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock wheel image lint demo up down test test-fast test-deep seconds deep-status slice test-unit bench bench-starts pages site clean
+.PHONY: help setup lock wheel image lint demo up down test test-fast test-deep seconds deep-status slice test-unit bench bench-starts bench-fleet pages site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ bench: setup ## How fast savepoints and restores are, beside what librdkafka and
 
 bench-starts: setup ## What commands cost that have next to nothing to copy: minutes
 	@$(BIN)/python bench/starts.py $(BENCH)
+
+bench-fleet: setup ## What savepoints of many applications cost on one Airflow, all due at once: minutes
+	@$(BIN)/python bench/fleet.py $(BENCH)
 
 pages: setup ## Make the pages of the DAGs and the tables of the command line again
 	@$(BIN)/python -m documentation

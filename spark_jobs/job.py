@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from pyspark import SparkConf, SparkContext
-
 from spark_jobs.access import SECRETS_FILE, JobAccess
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
@@ -33,6 +31,7 @@ from streams_recovery.storage.progress_store import progress_path
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 S = TypeVar("S")
@@ -146,6 +145,8 @@ def _awaited(path: Path, context: SparkContext) -> JobOrder:
 
 
 def _context(name: str) -> SparkContext:
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  # a small job does without
+
     return SparkContext.getOrCreate(SparkConf().setAppName(f"streams-recovery {name}"))
 
 

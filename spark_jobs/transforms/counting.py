@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import AccumulatorParam
 
 from spark_jobs.access import JobAccess
+from spark_jobs.transforms.one_process import AccumulatorParam
 from streams_recovery.core.jobs.progress import TaskReport, more
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.progress_store import report_task

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.fencing import awake
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.load_progress import behind_present, present
-from spark_jobs.transforms.one_process import OneProcess, Tasks
+from spark_jobs.transforms.one_process import OneProcess, Tasks, running_task
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import read_back, reading, whole
 from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
@@ -103,7 +102,7 @@ def check_first_attempt() -> None:
     """Raises ``TransientError`` in a task that Spark has started before. A task of an executor that is lost with its worker, is decommissioned or taken away
     is started again whatever ``spark.task.maxFailures`` says, and the one before may go on writing: a worker that nobody reaches may still reach Kafka.
     """
-    task = TaskContext.get()
+    task = running_task()
     if task is not None and task.attemptNumber():
         raise TransientError(
             "Spark lost an executor and started its task again: what wrote there may be alive, so nothing is written beside it",

@@ -1,15 +1,23 @@
-"""What tasks need of Spark, in the process that has the job: for small jobs, which are done before Spark would have started."""
+"""What tasks need of Spark, in the process that has the job: for small jobs, which are done before Spark would have started.
+
+It imports nothing of Spark's.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
-
-from pyspark import AccumulatorParam, SparkContext
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+if TYPE_CHECKING:
+    from pyspark import AccumulatorParam, SparkContext, TaskContext
+else:
+
+    class AccumulatorParam(Generic[T]):
+        """Spark asks for the methods alone. Its own class comes with a third of what a small job's process takes."""
 
 
 @dataclass(slots=True)
@@ -62,5 +70,14 @@ class OneProcess:
         return Total(value, kind)
 
 
-Tasks = SparkContext | OneProcess
+Tasks: TypeAlias = "SparkContext | OneProcess"
 """Where the tasks of a job run."""
+
+
+def running_task() -> TaskContext | None:
+    """Spark's task that this process runs; None in a process without Spark."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import TaskContext  # noqa: PLC0415  # it is there
+
+    return TaskContext.get()

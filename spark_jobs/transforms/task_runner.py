@@ -14,10 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-from pyspark import AccumulatorParam, SparkContext, TaskContext
 
 from spark_jobs.transforms.counting import Channel, counting
-from spark_jobs.transforms.one_process import OneProcess, Tasks
+from spark_jobs.transforms.one_process import AccumulatorParam, OneProcess, Tasks, running_task
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
@@ -26,6 +25,7 @@ from streams_recovery.core.work import TASKS_A_SLOT, bundled
 from streams_recovery.segments.arrow import without_pandas
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, Row, SparkSession
 
 I = TypeVar("I")  # noqa: E741
@@ -250,7 +250,7 @@ def attempt_name() -> str:
     """A name for the files of the running task that no other attempt has. Spark counts attempts within one job: the next job's begin at 0 again, so the number
     alone would not be new.
     """
-    task = TaskContext.get()
+    task = running_task()
     return f"{task.taskAttemptId() if task else 0}-{uuid.uuid4().hex}"
 
 

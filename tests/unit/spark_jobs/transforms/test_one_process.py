@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from spark_jobs.access import JobAccess
@@ -19,6 +22,16 @@ from streams_recovery.core.repository.layout import StorageLocation
 
 def items(count: int) -> list[RangeLost]:
     return [RangeLost(tp=TopicPartition("t", number), start=0, end=1) for number in range(count)]
+
+
+@pytest.mark.parametrize("job", ["backup", "restore", "check"])
+def test_a_job_without_spark_imports_nothing_of_it(job: str) -> None:
+    # It would be a third of the time of the process.
+    used = (
+        f"import sys, spark_jobs.{job}, streams_recovery.kafka.range_copy, streams_recovery.kafka.writer; print('pyspark' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", used], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False"]
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
