@@ -127,7 +127,7 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         down=(
             ("clone.stop_application", "clone.start_application"),
             ("cut_over.stop", "cut_over.start_live"),
-            ("retire.quiesce", "upgrade.start_application"),
+            ("retire.capture_cut", "upgrade.start_application"),
         ),
         more="strategies/clone.md",
     ),

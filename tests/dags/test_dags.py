@@ -130,9 +130,9 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "application": {"id": name, "guarantee": "exactly_once_v2"},
             "topics": {"inputs": [f"{name}.in"]},
             "storage": {"backend": "filesystem", "path": str(tmp_path / "repository")},
-            "backup": {"survive_cluster_loss": False, "consistency": {"mode": "stop"}},
+            "backup": {"survive_cluster_loss": True, "consistency": {"mode": "stop"}},
             "archive": {"enabled": True, "interval": "PT1S"},
-            "runs": {"kind": "command", "command": {verb: ["true"] for verb in ("status", "stop", "start", "wipe")}},
+            "runs": {"kind": "command", "command": {verb: ["true", name] for verb in ("status", "stop", "start", "wipe")}},
         }
         (tmp_path / f"{name}.yaml").write_text(json.dumps(config))
     monkeypatch.setenv("STREAMS_RECOVERY_CONFIG_DIR", str(tmp_path))
