@@ -1,11 +1,14 @@
 """What a fleet costs on one Airflow: a savepoint of each of many applications, all due at once, in seconds of processors, and how late the last one is.
 
-    PYTHONPATH=plugins:. .venv/bin/python bench/fleet.py [--applications 20] [--records 100000] [--monitor] [--restore] [--tasks]
+    PYTHONPATH=plugins:. .venv/bin/python bench/fleet.py [--applications 20] [--records 100000] [--database URL] [--monitor] [--restore] [--tasks]
 
-One broker and one Airflow on SQLite, with its services started as `make up` starts them. Each application has a changelog of four partitions and takes a first
-savepoint, then one of so many new records. Processor time is read in /proc: of Airflow's services, of each task by its name, of jobs, and the broker's apart.
-``--monitor`` measures one look of the monitor at all of them too, ``--restore`` the restore of the first one, ``--tasks`` shows the seconds of each task. It
-asserts nothing about time.
+One broker and one Airflow, with its services started as `make up` starts them. With SQLite the scheduler is turned away, and ends, where many runs are due at
+once. ``--database postgresql://user@127.0.0.1/name`` is an empty database of PostgreSQL on this machine, for whose drivers PYTHONPATH is looked through; its
+processes count too, and its transactions are told.
+
+Each application has a changelog of four partitions and takes a first savepoint, then one of so many new records. Processor time is read in /proc: of Airflow's
+services, of each task by its name, of jobs, and the broker's apart. ``--monitor`` measures one look of the monitor at all of them too, ``--restore`` the
+restore of the first one, ``--tasks`` shows the seconds of each task. It asserts nothing about time.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import argparse
 import os
 import re
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
@@ -32,6 +36,7 @@ from bench.speed import PROGRAM, bench
 from bench.starts import App
 from embedded.airflow import SERVICES, Airflow
 from embedded.airflow_client import AirflowClient
+from embedded.airflow_database import migrate
 from embedded.processes import Processes
 from embedded.stack import Plain, Ports, Stack
 
@@ -53,6 +58,30 @@ class Fleet(Stack):
 
     def _configurations(self, _first: Plain) -> dict[str, Plain]:
         return dict(self.applications)
+
+
+class AirflowOn(Airflow):
+    """An Airflow on another database than SQLite."""
+
+    def __init__(self, stack: Stack, services: Processes, url: str) -> None:
+        super().__init__(stack, services)
+        self._url = url
+
+    def prepare(self, environment: dict[str, str]) -> None:
+        migrate(environment)
+
+    def environment(self) -> dict[str, str]:
+        found = super().environment()
+        return {
+            **found,
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._url.replace("postgresql:", "postgresql+psycopg2:", 1),
+            "PYTHONPATH": os.pathsep.join([found["PYTHONPATH"], os.environ.get("PYTHONPATH", "")]),
+        }
+
+
+def asked_of(database: str, query: str) -> int:
+    """A number that PostgreSQL answers."""
+    return int(subprocess.run(["psql", database, "-Atc", query], capture_output=True, text=True, check=True).stdout.split()[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +202,7 @@ class Round:
     held: Sequence[float]
     tasks: int
     requests: int
+    transactions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,15 +213,16 @@ class Ground:
     roots: Mapping[str, int]
     broker: int
     log: Path
+    database: str | None
 
     def round(self, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> Round:
         """A run of each of these DAGs at once, with its params, to its end. Ends the program when one fails."""
-        broker, asked = _own(self.broker), self._requests()
+        broker, asked, transactions = _own(self.broker), self._requests(), self._transactions()
         with Watch(self.roots) as watch:
             due = datetime.now(UTC)
             runs = {dag_id: self.client.trigger(dag_id, dict(conf)) for dag_id, conf in wanted.items()}
             self._wait(runs)
-        asked, broker = self._requests() - asked, _own(self.broker) - broker
+        asked, broker, transactions = self._requests() - asked, _own(self.broker) - broker, self._transactions() - transactions
         found = {dag_id: self._tasks(dag_id, run_id) for dag_id, run_id in runs.items()}
         names = {one["id"]: one["task_id"] for tasks in found.values() for one in tasks}
         at = [{one["task_id"]: one for one in tasks if one["end_date"]} for tasks in found.values()]
@@ -207,6 +238,7 @@ class Ground:
             held=[_held(tasks) for tasks in at if "resume" in tasks],
             tasks=len(names),
             requests=asked,
+            transactions=transactions,
         )
 
     def idle(self) -> float:
@@ -244,6 +276,10 @@ class Ground:
         found: list[dict[str, Any]] = self.client.get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
         return found
 
+    def _transactions(self) -> int:
+        of_this = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
+        return 0 if self.database is None else asked_of(self.database, of_this)
+
     def _requests(self) -> int:
         return len(_REQUEST.findall(self.log.read_text(errors="replace")))
 
@@ -274,7 +310,7 @@ def _moment(task: Mapping[str, Any], of: str) -> datetime:
 
 
 @contextmanager
-def ground(directory: Path, count: int) -> Iterator[tuple[Ground, list[App]]]:
+def ground(directory: Path, count: int, database: str | None) -> Iterator[tuple[Ground, list[App]]]:
     """The broker, the applications and Airflow, gone at the end."""
     with bench(directory) as on, Processes(directory / "airflow-processes") as services:
         (directory / "program.py").write_text(PROGRAM)
@@ -288,11 +324,13 @@ def ground(directory: Path, count: int) -> Iterator[tuple[Ground, list[App]]]:
             config["backup"]["schedule"] = None
         ports = replace(Ports.free(), broker=int(on.bootstrap.rpartition(":")[2]))
         stack = Fleet(directory=directory / "stack", ports=ports, guarantee="exactly_once_v2", starts=False, applications=configurations)
-        airflow = Airflow(stack, services)
+        airflow = Airflow(stack, services) if database is None else AirflowOn(stack, services, database)
         client = airflow.start()
         try:
             roots = {name: services.recorded()[f"airflow-{name}"][0] for name in SERVICES}
-            yield Ground(client=client, roots=roots, broker=on.broker.pid, log=services.log("airflow-api-server")), apps
+            if database is not None:
+                roots["database"] = asked_of(database, "select pg_read_file('postmaster.pid')")
+            yield Ground(client=client, roots=roots, broker=on.broker.pid, log=services.log("airflow-api-server"), database=database), apps
         finally:
             client.close()
 
@@ -335,7 +373,7 @@ def show(rounds: Sequence[Round], idle: float, *, tasks: bool) -> None:
             late += f"; the last savepoint was there after {max(one.published):.0f} s"
         if one.held:
             late += f"; held {statistics.median(one.held):.1f} s, at most {max(one.held):.1f} s"
-        console.print(f"{late}; {one.tasks} task instances, {one.requests} requests of tasks and scheduler")
+        console.print(f"{late}; {one.tasks} task instances, {one.requests} requests of tasks, {one.transactions} transactions")
     console.print(f"Airflow at rest: {idle:.3f} processor seconds a second, {idle * 3600:.0f} an hour")
 
 
@@ -344,10 +382,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--applications", type=int, default=20)
     parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--database")
     for name in ("--monitor", "--restore", "--tasks"):
         parser.add_argument(name, action="store_true")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory, ground(Path(directory), asked.applications) as (on, apps):
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as directory,
+        ground(Path(directory), asked.applications, asked.database) as (on, apps),
+    ):
         parsed(on.client, apps)
         wanted = {f"streams_backup_{app.id}": {"reason": "bench"} for app in apps}
         rounds = [on.round("first savepoints", wanted)]

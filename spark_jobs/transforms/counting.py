@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_jobs.access import JobAccess
-from spark_jobs.transforms.one_process import AccumulatorParam
+from spark_jobs.transforms.one_process import Adding
 from streams_recovery.core.jobs.progress import TaskReport, more
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.progress_store import report_task
@@ -27,7 +27,7 @@ TASK_SECONDS: Final = 20.0
 Counts = dict[int, tuple[int, int]]
 
 
-class LastOfEachTask(AccumulatorParam[Counts]):
+class LastOfEachTask(Adding[Counts]):
     """Records and bytes by the number of a task. A task that ran twice counts once."""
 
     def zero(self, value: Counts) -> Counts:  # noqa: ARG002  # as Spark calls it

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from spark_jobs.transforms.counting import Channel, counting
-from spark_jobs.transforms.one_process import AccumulatorParam, OneProcess, Tasks, running_task
+from spark_jobs.transforms.one_process import Adding, OneProcess, Tasks, running_task
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
@@ -117,7 +117,7 @@ def _one_behind(opened: Opened[I, Callable[[], R]], mine: Sequence[tuple[int, I]
         yield before[0], codec.dumps(before[1]())
 
 
-class Numbers(AccumulatorParam[frozenset[int]]):
+class Numbers(Adding[frozenset[int]]):
     """Numbers, gathered. Spark adds those of a task when that has ended, and of one that failed none."""
 
     def zero(self, value: frozenset[int]) -> frozenset[int]:  # noqa: ARG002  # as Spark calls it
