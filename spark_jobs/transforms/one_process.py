@@ -15,8 +15,9 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from pyspark import AccumulatorParam, SparkContext, TaskContext
 else:
-    # Spark asks for the methods alone. Its own class comes with a third of what a small job's process takes.
-    class AccumulatorParam(Generic[T]): ...
+
+    class AccumulatorParam(Generic[T]):
+        """Spark asks for the methods alone, and its own class comes with all of its package."""
 
 
 class Adding(AccumulatorParam[T]):
