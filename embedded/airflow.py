@@ -111,8 +111,10 @@ class Airflow:
             "CORE__DAGS_FOLDER": str(PROJECT / "dags"),
             "CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
             "CORE__LOAD_EXAMPLES": "False",
-            # A supervisor keeps its slot for a heartbeat of five seconds after its task, and does nothing then.
+            # A supervisor keeps its slot for a heartbeat after its task, and does nothing then.
             "CORE__PARALLELISM": "8",
+            # Five by default, and an approval is kept as long, and five seconds more.
+            "WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
             "CORE__DAGBAG_IMPORT_TIMEOUT": "120",
             "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
