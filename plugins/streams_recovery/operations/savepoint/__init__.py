@@ -9,9 +9,7 @@ from streams_recovery.operations.savepoint.quiesce import quiesce, resume
 from streams_recovery.operations.savepoint.values import (
     CutSummary,
     FinishReport,
-    GatherSummary,
     PublishedSavepoint,
-    Quiesced,
     ResumeReport,
     Ticket,
 )
@@ -19,9 +17,7 @@ from streams_recovery.operations.savepoint.values import (
 __all__ = [
     "CutSummary",
     "FinishReport",
-    "GatherSummary",
     "PublishedSavepoint",
-    "Quiesced",
     "ResumeReport",
     "SavepointRequest",
     "Ticket",
