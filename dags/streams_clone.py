@@ -20,6 +20,7 @@ from dataclasses import replace
 from airflow.sdk import DAG, TaskGroup, chain
 
 from streams_recovery.core.forms import CONFIRM, savepoint_field
+from streams_recovery.core.panels import Panel
 from streams_recovery.core.restore.request import COMPARE_KEYS, REASON, REPLACE, SAFETY, delete_field
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, STEP
 from streams_recovery.operators import form
@@ -93,7 +94,7 @@ def dag_of(scope: Scope) -> DAG:
         params=PARAMS,
         doc=__doc__,
         description="Run a new version beside the old one, cut over to it, roll back",
-        tags=["restore", "clone"],
+        panel=Panel.TRYING,
     ) as dag:
         name, old = scope.application, "{{ ti.xcom_pull(task_ids='retire.plan')['old'] }}"
         choose = ChooseStepOperator(task_id="choose", step="{{ params.step }}", first_tasks=FIRST)

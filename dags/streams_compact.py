@@ -8,15 +8,18 @@ are equal. It has the cut, the time and the label of the original savepoint, whi
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Param
+from collections.abc import Sequence
+
+from airflow.sdk import DAG, Asset, Param
 
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.panels import Panel
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.compaction import How
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, savepoints_of
-from streams_recovery.operators.dags import by_id, drawn, scheduled
-from streams_recovery.operators.form import utc
+from streams_recovery.operators.dags import by_id, on_schedule, requested, scheduled
+from streams_recovery.operators.form import Scope, restorable, scopes, utc
 from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
 from streams_recovery.operators.spark import WriteFilesOperator
 from streams_recovery.operators.state import ReportCompactedOperator
@@ -27,31 +30,47 @@ HOW = {
 }
 
 
-def streams_compact(name: str, config: ApplicationConfig) -> DAG:
-    """The DAG of one application."""
-    params = {
-        "savepoint": Param("latest", type="string", pattern=f"^(latest|{PATTERN})$", title="Savepoint", description="latest: the newest"),
-        "how": form.choice(How.LATEST_PER_KEY.value, "How", HOW),
-        "reason": Param("", type="string", maxLength=500, title="Reason", description="Kept with the new savepoint."),
-    }
+PARAMS = {
+    "savepoint": Param("latest", type="string", pattern=f"^(latest|{PATTERN})$", title="Savepoint", description="latest: the newest"),
+    "how": form.choice(How.LATEST_PER_KEY.value, "How", HOW),
+    "reason": Param("", type="string", maxLength=500, title="Reason", description="Kept with the new savepoint."),
+}
+
+
+def compact(name: str, savepoints: Sequence[Asset], *, known: bool = True) -> None:
+    """The tasks."""
+    reason = "{{ params.reason or '' }}"
+    (
+        PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", how="{{ params.how }}", reason=reason)
+        >> WriteFilesOperator(application_name=name)
+        >> PublishCompactedOperator(application_name=name)
+        >> ReportCompactedOperator(summary=result_of("publish"), about=name, known=known, inlets=savepoints)
+    )
+
+
+def dag_of(scope: Scope) -> DAG:
+    """The DAG of all applications, or of one that has DAGs of its own."""
+    with requested("streams_compact", scope, params=PARAMS, doc=__doc__, description="Compact a savepoint", panel=Panel.UPKEEP) as dag:
+        compact(scope.application, scope.savepoints, known=scope.known)
+    return dag
+
+
+def streams_compact(name: str, config: ApplicationConfig, schedule: str) -> DAG:
+    """The DAG of an application that is compacted on a schedule."""
     with scheduled(
         "streams_compact",
         name,
         config,
         doc=__doc__,
-        schedule=utc(config.compact.schedule),
-        params=params,
+        schedule=utc(schedule),
+        params=PARAMS,
         description=f"Compaction of savepoints of {config.application.id}",
-        tags=["compact"],
+        panel=Panel.UPKEEP,
     ) as dag:
-        reason = "{{ params.reason or '' }}"
-        (
-            PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", how="{{ params.how }}", reason=reason)
-            >> WriteFilesOperator(application_name=name)
-            >> PublishCompactedOperator(application_name=name)
-            >> ReportCompactedOperator(summary=result_of("publish"), about=name, inlets=[savepoints_of(name)])
-        )
+        compact(name, [savepoints_of(name)])
     return dag
 
 
-globals().update(by_id(streams_compact(name, config) for name, config in drawn("streams_compact").items()))
+SCHEDULED = on_schedule("streams_compact", lambda config: config.compact.schedule)
+globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))
+globals().update(by_id(streams_compact(name, *found) for name, found in SCHEDULED.items()))

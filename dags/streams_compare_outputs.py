@@ -13,6 +13,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from streams_recovery.core.outputs.comparison import OutputsOptions
+from streams_recovery.core.panels import Panel
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
@@ -30,7 +31,7 @@ def dag_of(scope: Scope) -> DAG:
         params=PARAMS,
         doc=__doc__,
         description="Compare outputs with those of a clone or of an interval",
-        tags=["look"],
+        panel=Panel.LOOKING,
     ) as dag:
         (
             BeginOutputsOperator(application_name=scope.application)

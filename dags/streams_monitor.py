@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, MultipleCronTriggerTimetable
 
 from streams_recovery.config.loader import load_applications
+from streams_recovery.core.panels import Panel
 from streams_recovery.operators.dags import drawn_for_a_task
 from streams_recovery.operators.monitor import (
     CheckConfigurationsOperator,
@@ -37,7 +38,7 @@ with DAG(
     is_paused_upon_creation=False,
     doc_md=__doc__ + PROBLEMS,
     description="Status, alerts and metrics of all applications",
-    tags=["streams-recovery", "monitor"],
+    tags=["streams-recovery", Panel.EVERY_DAY.tag],
     default_args={"retries": 0, "execution_timeout": timedelta(minutes=10)},
 ):
     CheckConfigurationsOperator(task_id="check_configurations")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from streams_recovery.cli.commands import PANELS, Panel
+from streams_recovery.cli.commands import PANELS
+from streams_recovery.core.panels import Panel
 
 _HEAD: Final = "| command | what it does |\n|---|---|\n"
 _ROWS: Final = re.compile(r"\A(?:\|.*\n)*")

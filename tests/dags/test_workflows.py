@@ -52,12 +52,12 @@ WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_check_order-processing", ""): maintenance.CHECK,
     ("streams_expire_order-processing", ""): maintenance.EXPIRY,
     ("streams_expire_order-processing", "merge."): maintenance.COMPACTION,
-    ("streams_compact_order-processing", ""): maintenance.COMPACTION,
+    ("streams_compact", ""): maintenance.COMPACTION,
     ("streams_append_quarantine", ""): maintenance.APPEND,
     ("streams_compare", ""): maintenance.COMPARISON,
     ("streams_compare_outputs", ""): OUTPUTS,
     ("streams_look_up", ""): maintenance.LOOK_UPS,
-    ("streams_run_order-processing", ""): SCHEDULED_RUN,
+    ("streams_run", ""): SCHEDULED_RUN,
 }
 
 

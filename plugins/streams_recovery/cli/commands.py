@@ -6,21 +6,11 @@ this table, and load none of them.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-
-class Panel(enum.StrEnum):
-    """A part of the list of commands, by what a person is about to do."""
-
-    FIRST = "First steps"
-    EVERY_DAY = "Every day"
-    WAYS_BACK = "Ways back"
-    TRYING = "Trying things"
-    LOOKING = "Looking"
-    UPKEEP = "Upkeep"
+from streams_recovery.core.panels import Panel
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, Param, get_parsing_context
@@ -10,6 +10,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, Pa
 from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.core.panels import Panel
 from streams_recovery.operators.form import Scope, rights
 from streams_recovery.operators.outcome import outcome_callbacks
 
@@ -39,7 +40,7 @@ def drawn_for_a_task() -> bool:
 
 
 def requested(
-    workflow: str, scope: Scope, *, params: Mapping[str, Param], doc: str | None, description: str, tags: Iterable[str] = ("restore",)
+    workflow: str, scope: Scope, *, params: Mapping[str, Param], doc: str | None, description: str, panel: Panel = Panel.WAYS_BACK
 ) -> DAG:
     """A DAG that people start: of all applications, or of one that has DAGs of its own. A param chooses the application where ``scope`` has several."""
     return DAG(
@@ -51,7 +52,7 @@ def requested(
         is_paused_upon_creation=False,
         doc_md=doc,
         description=description,
-        tags=[_TAG, *tags, *scope.tags],
+        tags=[_TAG, panel.tag, *scope.tags],
         **outcome_callbacks(scope.known_name),
     )
 
@@ -64,7 +65,7 @@ def scheduled(
     schedule: CronTriggerTimetable | CronDataIntervalTimetable | str | None,
     doc: str | None,
     description: str,
-    tags: Iterable[str],
+    panel: Panel,
     **others: Any,
 ) -> DAG:
     """A DAG of one application, with one run at a time and none for past intervals, unless ``others``, arguments of Airflow's, say otherwise."""
@@ -73,10 +74,16 @@ def scheduled(
         "max_active_runs": 1,
         "access_control": rights(config.access),
         "is_paused_upon_creation": False,
-        "tags": [_TAG, *tags, name],
+        "tags": [_TAG, panel.tag, name],
         **outcome_callbacks(name),
     }
     return DAG(f"{workflow}_{name}", schedule=schedule, doc_md=doc, description=description, **common | others)
+
+
+def on_schedule(workflow: str, schedule_of: Callable[[ApplicationConfig], str | None]) -> dict[str, tuple[ApplicationConfig, str]]:
+    """The applications with a DAG of their own for what most people start by hand: those that have a schedule for it, each with that schedule."""
+    found = ((name, config, schedule_of(config)) for name, config in drawn(workflow).items())
+    return {name: (config, schedule) for name, config, schedule in found if schedule is not None}
 
 
 def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:

@@ -19,8 +19,9 @@ from documentation.command_tables import with_tables
 from documentation.pages import COMMAND_LINE, DOCS, command_page
 from streams_recovery.cli import commands
 from streams_recovery.cli.app import app
-from streams_recovery.cli.commands import PANELS, Command, CommandGroup, Panel
+from streams_recovery.cli.commands import PANELS, Command, CommandGroup
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.panels import Panel
 from tests.support.command_line import command, every_command
 from tests.support.project import PROJECT
 from tests.support.repository.state_repository import FIRST, environment, fill

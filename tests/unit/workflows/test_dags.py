@@ -29,6 +29,7 @@ ARCHIVE = "archive: {enabled: true}\n"
         (APPLICATION + DRILL + REPROCESS, {"archive"} | SHARED),
         (APPLICATION + DRILL + "  enabled: false\n", SWITCHED | SHARED),
         (APPLICATION + REPROCESS + "  enabled: false\n", SWITCHED | SHARED),
+        (MINIMAL + 'run: {schedule: "0 1 * * *"}\ncompact: {schedule: "0 2 * * 0"}\n', SWITCHED | SHARED - {"run", "compact"}),
     ],
 )
 def test_an_application_has_the_dags_that_its_configuration_asks_for(tmp_path: Path, text: str, removed: set[str]) -> None:
