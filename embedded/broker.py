@@ -54,13 +54,14 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 class BrokerExtras:
     """The differences of a broker from the plain one. ``settings`` go over the usual ones (a text with ``{host}``, ``{port}`` or ``{controller}``
     gets this broker's), ``format_arguments`` to the tool that formats its directory, ``client`` is how a client must connect. ``jars`` are another Kafka's
-    than the embedded one.
+    than the embedded one, ``plugins`` jars with classes that the settings name.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     format_arguments: tuple[str, ...] = ()
     client: Mapping[str, str] = field(default_factory=dict)
     jars: JarSet | None = None
+    plugins: tuple[Path, ...] = ()
 
 
 def start_broker(processes: Processes, directory: Path, *, port: int, controller_port: int, extras: BrokerExtras | None = None) -> str:
@@ -91,19 +92,20 @@ def _start(processes: Processes, directory: Path, ports: tuple[int, int], jvm: S
     settings.write_text(text.format(host=HOST, port=port, controller=controller, logs=directory / "logs"))
     if not (directory / "logs" / "meta.properties").exists():
         # The archive that is to be written is the broker's.
-        _format(_java([option for option in jvm if not option.startswith(class_archive.WRITES)], extras.jars), settings, extras)
-    processes.start("broker", [*_java(jvm, extras.jars), "kafka.Kafka", str(settings)])
+        _format(_java([option for option in jvm if not option.startswith(class_archive.WRITES)], extras), settings, extras)
+    processes.start("broker", [*_java(jvm, extras), "kafka.Kafka", str(settings)])
     address = f"{HOST}:{port}"
     _await_answer(processes, address, extras.client)
     return address
 
 
-def _java(jvm: Sequence[str], jars: JarSet | None) -> list[str]:
+def _java(jvm: Sequence[str], extras: BrokerExtras) -> list[str]:
     logged = [
         f"-Dorg.slf4j.simpleLogger.{option}" for option in ("defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=HH:mm:ss.SSS")
     ]
-    class_path = broker_classes.program().joined_class_path if jars is None else ":".join(map(str, jar_files(jars)))
-    return [str(find_java()), "-Xmx512m", *jvm, *logged, "-cp", class_path]
+    # An archive of classes takes a class path that begins as its own does.
+    program = broker_classes.program().class_path if extras.jars is None else jar_files(extras.jars)
+    return [str(find_java()), "-Xmx512m", *jvm, *logged, "-cp", ":".join(map(str, (*program, *extras.plugins)))]
 
 
 def _cluster_id() -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from streams_recovery.cli import runs
+from streams_recovery.cli.app import app
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.kafka_types import Consistency, Evidence, QuiesceMode, TopicRole
+from streams_recovery.core.kafka_types import Consistency, Evidence, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.remedies.restores import guard_unread_input
 from streams_recovery.core.restore.plan import RestorePlan
@@ -140,3 +143,40 @@ def test_two_workers_count_right_after_a_loss(bootstrap: str, tmp_path: Path, in
         words.await_counted()
         words.say(1)
         assert words.changelogs() == words.truth()
+
+
+def test_the_file_that_init_writes_takes_a_savepoint(words: WordCounts, in_session: Submitter) -> None:
+    """Its own configuration is put aside; what the cluster does not show is how it is run."""
+    words.start()
+    words.say(2)
+    words.await_committed()
+    own = (words.directory / "word-counts.yaml").rename(words.directory / "by-hand.txt")
+    process = json.loads(own.read_text())["runs"]["process"]
+    given = {
+        "runs.kind": "process",
+        "runs.process.command": json.dumps(process["command"]),
+        "runs.process.url": process["instances"][0]["url"],
+        "runs.process.state_directory": process["instances"][0]["state_directory"],
+        # Those of the instance that runs: it was started by the other file.
+        "runs.process.directory": process["directory"],
+        "runs.process.instances": json.dumps(process["instances"]),
+        "runs.process.environment": json.dumps(process["environment"]),
+        "runs.process.working_directory": process["working_directory"],
+        "application.session_timeout_ms": "10000",
+        "storage": str(words.directory / "repository"),
+    }
+    sets = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": words.bootstrap}})
+    done = CliRunner().invoke(
+        app,
+        ["init", words.id, "--name", "word-counts", "--configs", str(words.directory), *sets],
+        env={"AIRFLOW_CONN_KAFKA_DEFAULT": kafka},
+    )
+    assert done.exit_code == 0, done.output
+    with words.recovery() as recovery:
+        config = recovery.config
+        assert (config.application.kind, config.topics.inputs) == (ApplicationKind.FAUST, (words.input,))
+        assert {name: one.kind for name, one in config.stores.items()} == {"counts": StoreKind.KEY_VALUE, "minutes": StoreKind.KEY_VALUE}
+    with_file = backup(words, in_session)
+    with words.recovery() as recovery:
+        assert recovery.savepoints.read(with_file).consistency is Consistency.EXACT

@@ -77,6 +77,7 @@ GROUPS: Final = CommandGroup(
 )
 PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
     Panel.FIRST: (
+        Command("init", "init:init", "Write the configuration of an application: what its cluster shows, and what you answer."),
         Command("preflight", "look:preflight", "Look for missing rights and unsafe settings."),
         Command("backup", "backup:backup", "Take a savepoint now."),
         Command("info", "info:info", "Show what there is of an application: status, newest savepoint, objective, sizes."),

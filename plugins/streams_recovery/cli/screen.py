@@ -98,9 +98,9 @@ class _Saying(logging.Handler):
         say(record.getMessage())
 
 
-def ask(question: str) -> str:
-    """Ask the question on stderr, and return what a person types below it. Raises ``typer.Abort`` without an answer."""
-    return str(typer.prompt(visible(question), err=True))
+def ask(question: str, *, default: str | None = None) -> str:
+    """Ask the question on stderr, and return what a person types below it, or the default. Raises ``typer.Abort`` without an answer."""
+    return str(typer.prompt(visible(question), default=default, show_default=bool(default), err=True))
 
 
 def page(text: Markdown, *, stderr: bool = False) -> None:

@@ -31,6 +31,8 @@ _FOREIGN_KEY_TOPIC = re.compile(
 # Never read by pattern (exclude.internal.topics is true by default).
 _OF_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _JOIN_STORE = "-subscription-store"
+# What stands behind the application id in a transactional id: the process, and the number of the thread.
+_OF_A_THREAD: Final = r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+"
 # What Kafka Streams calls stores and repartition topics that were given no name.
 _GENERATED = re.compile(r"(COGROUP)?(KSTREAM|KTABLE)-[A-Z][A-Z-]*-\d{10}(-store)?")
 
@@ -207,4 +209,10 @@ def own_transactions(application_id: str) -> re.Pattern[str]:
     """The transactional ids of an application: ``{application.id}-{process id}-{thread}`` (ActiveTaskCreator). The id alone as a prefix would also match other
     applications.
     """
-    return re.compile(re.escape(application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
+    return re.compile(re.escape(application_id) + _OF_A_THREAD)
+
+
+def application_of(transactional_id: str) -> str | None:
+    """The application whose transactional id this is by its form, None for another form."""
+    found = re.fullmatch(f"(?P<id>.+){_OF_A_THREAD}", transactional_id)
+    return None if found is None else found["id"]

@@ -69,10 +69,10 @@ def _answered(key: int, versions: str, *fields: Schema) -> None:
     _ANSWERS.append(_message(key, "Response", versions, [_field("ThrottleTimeMs", "int32"), *fields]))
 
 
-def _description(key: int, versions: str, group: Iterable[Schema]) -> Any:
+def _description(key: int, versions: str, group: Iterable[Schema], *more: Schema) -> Any:
     """The request that describes groups of one protocol."""
     _answered(key, versions, _field("Groups", "[]DescribedGroup", group))
-    asked = [_field("GroupIds", "[]string"), _field("IncludeAuthorizedOperations", "bool")]
+    asked = [_field("GroupIds", "[]string"), _field("IncludeAuthorizedOperations", "bool"), *more]
     return _message(key, "Request", versions, asked)
 
 
@@ -152,6 +152,28 @@ _STREAMS_MEMBER = [
     _field("IsClassic", "bool"),
 ]
 _ASSIGNOR = _field("AssignorName", "string")
+# What a broker with a plugin for it tells of a topology (KIP-1331), since version 1 of the message.
+_LATER: Final[dict[str, Any]] = {"versions": "1+"}
+_NODE = [
+    _field("Name", "string", **_LATER),
+    _field("NodeType", "int8", **_LATER),
+    _field("SourceTopics", "[]string", **_LATER),
+    _field("SinkTopic", "string", nullableVersions="1+", default="null", **_LATER),
+    _field("Stores", "[]string", **_LATER),
+    _field("Successors", "[]string", **_LATER),
+]
+_PART = [_field("SubtopologyId", "string", **_LATER), _field("Nodes", "[]TopologyDescriptionNode", _NODE, **_LATER)]
+_GLOBAL = [_field(name, "TopologyDescriptionNode", _NODE, **_LATER) for name in ("Source", "Processor")]
+_TOLD = [
+    _field("Subtopologies", "[]TopologyDescriptionSubtopology", _PART, **_LATER),
+    _field("GlobalStores", "[]TopologyDescriptionGlobalStore", _GLOBAL, **_LATER),
+]
+_OF_LATER = [
+    _field("TopologyDescription", "TopologyDescription", _TOLD, nullableVersions="1+", default="null", **_LATER),
+    _field("TopologyDescriptionStatus", "int8", default="0", **_LATER),
+    _field("AssignorName", "string", nullableVersions="1+", default="null", ignorable=True, **_LATER),
+]
+_ASKED_LATER = _field("IncludeTopologyDescription", "bool", default="false", **_LATER)
 _SHARE_POSITION = [
     _field("PartitionIndex", "int32"),
     _field("StartOffset", "int64"),
@@ -176,11 +198,11 @@ _SHARE_ASKED = [
 @cache
 def _requests() -> Mapping[str, Any]:
     """The requests that describe groups, by protocol. Made when first needed: every task imports this module, and few of them ask."""
-    streams = [*_HEAD, _nullable("Topology", "Topology", _TOPOLOGY), _field("Members", "[]Member", _STREAMS_MEMBER), *_TAIL]
+    streams = [*_HEAD, _nullable("Topology", "Topology", _TOPOLOGY), _field("Members", "[]Member", _STREAMS_MEMBER), *_TAIL, *_OF_LATER]
     return {
         "consumer": _description(69, "0-1", [*_HEAD, _ASSIGNOR, _field("Members", "[]Member", _CONSUMER_MEMBER), *_TAIL]),
         "share": _description(77, "0-1", [*_HEAD, _ASSIGNOR, _field("Members", "[]Member", _SHARE_MEMBER), *_TAIL]),
-        "streams": _description(89, "0", streams),
+        "streams": _description(89, "0-1", streams, _ASKED_LATER),
     }
 
 
@@ -201,12 +223,12 @@ def _by_coordinator(clients: Clients, names: list[str]) -> Iterable[tuple[int, l
         yield from ((coordinator, here[start : start + _MOST]) for start in range(0, len(here), _MOST))
 
 
-def _described_groups(clients: Clients, kind: str, names: list[str], coordinator: int) -> list[Any] | None:
+def _described_groups(clients: Clients, kind: str, names: list[str], coordinator: int, **more: bool) -> list[Any] | None:
     """Groups of one protocol as their coordinator describes them, each with its own ``error_code``. None for a protocol without such a request here."""
     request = _requests().get(kind)
     if request is None:
         return None
-    return list(clients.send(request(group_ids=names, include_authorized_operations=False), coordinator).groups)
+    return list(clients.send(request(group_ids=names, include_authorized_operations=False, **more), coordinator).groups)
 
 
 def _ask_share_offsets(clients: Clients, names: list[str], coordinator: int) -> list[Any]:
@@ -253,8 +275,8 @@ def input_topics(clients: Clients, group_id: str) -> frozenset[str] | None:
     """The topics that a group of the streams protocol reads and does not write itself, by the topology that it has at its coordinator. None when it has
     none there.
     """
-    found = clients.patiently(f"describing group {group_id}", lambda: _message_of(clients, "streams", group_id))
-    parts = _subtopologies(found)
+    found = clients.patiently(f"describing group {group_id}", lambda: message_of(clients, "streams", group_id))
+    parts = subtopologies(found)
     return frozenset(name for part in parts for name in part.source_topics) if parts else None
 
 
@@ -276,7 +298,7 @@ def _described(clients: Clients, group_id: str, listed: ListedGroup) -> GroupDes
 
 
 def _described_by_message(clients: Clients, group_id: str, listed: ListedGroup) -> GroupDescription:
-    found = _message_of(clients, listed.kind, group_id)
+    found = message_of(clients, listed.kind, group_id)
     if found is None:
         return GroupDescription(group_id=group_id, kind=listed.kind, state=listed.state, members=())
     members = tuple(
@@ -293,12 +315,12 @@ def _described_by_message(clients: Clients, group_id: str, listed: ListedGroup) 
     return GroupDescription(group_id=group_id, kind=listed.kind, state=_state(found.group_state or None, listed.state), members=members)
 
 
-def _message_of(clients: Clients, kind: str, group_id: str) -> Any:
+def message_of(clients: Clients, kind: str, group_id: str, **more: bool) -> Any:
     """The coordinator's description. None for a kind without such a request, for a group that is gone since it was listed, and for a group with a topic that
     this user may not see: then the coordinator tells nothing of the group.
     """
     for coordinator, names in _by_coordinator(clients, [group_id] if kind in _requests() else []):
-        for found in _described_groups(clients, kind, names, coordinator) or ():
+        for found in _described_groups(clients, kind, names, coordinator, **more) or ():
             if found.error_code not in (0, errors.GROUP_ID_NOT_FOUND, errors.TOPIC_AUTHORIZATION_FAILED):
                 name = errors.name_of(found.error_code)
                 raise errors.by_code(found.error_code, f"describing group {group_id} failed: {name} {found.error_message or ''}".rstrip())
@@ -306,7 +328,8 @@ def _message_of(clients: Clients, kind: str, group_id: str) -> Any:
     return None
 
 
-def _subtopologies(found: Any) -> list[Any]:
+def subtopologies(found: Any) -> list[Any]:
+    """Parts of the topology of a described group; none where it has no topology, or there is no description."""
     topology = getattr(found, "topology", None)
     return list(topology.subtopologies or ()) if topology is not None else []
 
@@ -318,7 +341,7 @@ def _assigned(found: Any, member: Any) -> Iterator[TopicPartition]:
         return
     read = {
         part.subtopology_id: {*part.source_topics, *(topic.name for topic in part.repartition_source_topics)}
-        for part in _subtopologies(found)
+        for part in subtopologies(found)
     }
     for task in member.assignment.active_tasks:
         yield from (TopicPartition(name, number) for name in read.get(task.subtopology_id, ()) for number in task.partitions)
@@ -432,7 +455,7 @@ def topics_of(group: Any) -> frozenset[str] | None:
     """The topics that the members of a described group of a newer protocol read."""
     if group.error_code:
         return None
-    topics = {name for part in _subtopologies(group) for name in part.source_topics}
+    topics = {name for part in subtopologies(group) for name in part.source_topics}
     for member in group.members if getattr(group, "topology", None) is None else ():
         topics.update(member.subscribed_topic_names)
         for assignment in (member.assignment, getattr(member, "target_assignment", None)):

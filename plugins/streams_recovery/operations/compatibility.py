@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from streams_recovery.application.command import run_program
@@ -62,8 +63,12 @@ def described_by_program(recovery: RecoveryContext) -> DescribedTopology:
             f"nothing describes the new version of {recovery.application_id}",
             next_step="hand its description over with --topology, or set application.topology_command to a program that prints it",
         )
-    environment = {"APPLICATION_ID": recovery.application_id}
-    return described(run_program(list(command), environment, verb="describe the topology", seconds=120.0))
+    return described_by(command, recovery.application_id)
+
+
+def described_by(command: Sequence[str], application_id: str) -> DescribedTopology:
+    """The topology that a program prints. Raises ``ConfigInvalid``, and as running a program does."""
+    return described(run_program(list(command), {"APPLICATION_ID": application_id}, verb="describe the topology", seconds=120.0))
 
 
 def described_in_file(path: Path) -> DescribedTopology:

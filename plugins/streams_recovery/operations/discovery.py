@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.application_kind import of_faust
@@ -23,6 +24,9 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.savepoint.topology import Attribution, AttributionFacts, Topology, attributed, is_streams_metadata, topology_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import created_by_restores
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.groups import ConsumerGroups
 
 # Part of the client id of every consumer of a Kafka Streams application.
 _STREAM_THREAD = "-StreamThread-"
@@ -241,12 +245,17 @@ def _other_applications(recovery: RecoveryContext, existing: Collection[str], na
 def is_of_streams(recovery: RecoveryContext, group: str) -> bool:
     """True for a group with Kafka Streams' members or metadata, and for one that cannot be looked at."""
     try:
-        if any(_STREAM_THREAD in member.client_id for member in recovery.groups.describe(group).members):
-            return True
-        return any(is_streams_metadata(offset.metadata) for offset in recovery.groups.last_committed(group).values())
+        return shows_streams(recovery.groups, group)
     except Refused:
         # It may be one: a topic that could be another application's is not taken.
         return True
+
+
+def shows_streams(groups: ConsumerGroups, group: str) -> bool:
+    """True for a group with Kafka Streams' members or metadata. Raises ``Refused`` for one that may not be looked at."""
+    if any(_STREAM_THREAD in member.client_id for member in groups.describe(group).members):
+        return True
+    return any(is_streams_metadata(offset.metadata) for offset in groups.last_committed(group).values())
 
 
 def attributions(recovery: RecoveryContext, saved: Mapping[str, Evidence] | None = None) -> dict[str, Attribution]:

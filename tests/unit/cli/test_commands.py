@@ -54,9 +54,9 @@ def test_every_command_stands_in_one_panel() -> None:
     assert set(names) == set(typer.main.get_command(app).commands), "all of them come from the table"  # type: ignore[attr-defined]
 
 
-def test_what_is_needed_first_is_five_commands_and_what_repairs_stands_together() -> None:
+def test_what_is_needed_first_is_six_commands_and_what_repairs_stands_together() -> None:
     assert list(PANELS) == list(Panel)
-    assert len(PANELS[Panel.FIRST]) == 5
+    assert len(PANELS[Panel.FIRST]) == 6
     assert {"compact", "seal", "undelete", "unlock", "dismiss"} < {one.name for one in PANELS[Panel.UPKEEP]}
 
 

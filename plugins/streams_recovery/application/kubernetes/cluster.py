@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from streams_recovery.application.http_control import Reported
 from streams_recovery.application.instance_record import Ended, StopRequest
@@ -326,16 +326,26 @@ def _same_run(before: StoppedPod | None, pod: Pod) -> StoppedPod | None:
     return before if before is not None and before.container == pod.container else None
 
 
+class KubernetesAccess(Protocol):
+    """What a connection to an API server is made with: see ``runs.kubernetes``."""
+
+    @property
+    def kubeconfig(self) -> str | None: ...
+
+    @property
+    def context(self) -> str | None: ...
+
+
 class Client:
     """A connection to one API server. Raises ``ConfigInvalid`` when the client is not installed, or when there is nothing to connect with."""
 
-    def __init__(self, section: KubernetesRuns) -> None:
+    def __init__(self, section: KubernetesAccess) -> None:
         try:
             import kubernetes  # noqa: PLC0415 - only those who use it have it
             import urllib3  # noqa: PLC0415 - comes with it
         except ImportError as error:
             raise ConfigInvalid(
-                f"runs.kind is kubernetes, and the client for it is not installed: {error}",
+                f"the client for Kubernetes is not installed: {error}",
                 next_step="pip install 'kafka-streams-recovery[kubernetes]' where this runs",
                 extra="kubernetes",
             ) from None
@@ -402,7 +412,7 @@ class Client:
         keys = self._api.configuration.api_key.values()
         remember_secrets(part for key in keys for part in str(key).split())
 
-    def _configuration(self, section: KubernetesRuns) -> Any:
+    def _configuration(self, section: KubernetesAccess) -> Any:
         configuration = self._kubernetes.client.Configuration()
         config = self._kubernetes.config
         try:
