@@ -113,13 +113,13 @@ def here(bootstrap: str, tmp_path: Path) -> Here:
 
 def sets(**values: str) -> list[str]:
     """Keys with two underscores for each dot."""
-    return [word for key, value in values.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
+    return [word for key, value in values.items() for word in ("--answer", f"{key.replace('__', '.')}={value}")]
 
 
 def test_a_script_gives_what_the_cluster_does_not_show_and_writes_nothing_over(small: Small, here: Here, tmp_path: Path) -> None:
     name = small.recovery.application_id
     missing = here.run("init", name)
-    assert (missing.code, "add --set runs.kind=VALUE, one of process, command, compose, kubernetes" in missing.err) == (2, True)
+    assert (missing.code, "add --answer runs.kind=VALUE, one of process, command, compose, kubernetes" in missing.err) == (2, True)
     assert not here.configs.exists()
     answers = sets(runs__kind="command", runs__command="/opt/small/control", storage=str(tmp_path / "repository"))
     written = here.run("init", name, "--bootstrap-servers", here.bootstrap, "--name", "small", *answers, AIRFLOW_CONN_KAFKA_DEFAULT="")
@@ -134,7 +134,9 @@ def test_a_script_gives_what_the_cluster_does_not_show_and_writes_nothing_over(s
     assert f"    streams-recovery preflight small --for backup --configs {here.configs}" in written.err.splitlines()
     before = here.file("small").read_bytes()
     again = here.run("init", name, "--name", "small", *answers)
-    assert (again.code, "is there already" in again.err, "streams-recovery init --update small" in again.err) == (3, True, True), again.err
+    assert (again.code, "is there already" in again.err, f"init --update small --configs {here.configs}" in again.err) == (3, True, True), (
+        again.err
+    )
     assert here.file("small").read_bytes() == before
     second = here.run("init", name, "--name", "second", *answers)
     assert (second.code, f"second and small both describe the application {name}" in second.err) == (2, True)
@@ -268,7 +270,7 @@ def orders(tmp_path: Path) -> Iterator[Orders]:
             def works() -> bool | None:
                 processes.check("orders")
                 read = {tp.topic for tp in groups.last_committed("order-processor")}
-                return True if {"orders", "inventory"} <= read and groups.told_topology("order-processor").described is not None else None
+                return True if {"orders", "inventory"} <= read and groups.known_topology("order-processor").described is not None else None
 
             assert poll(works, seconds=120, interval=0.5)
         yield Orders(bootstrap, f"http://{HOST}:{http}", "order-processor")
@@ -285,8 +287,8 @@ def test_a_broker_that_knows_the_topology_tells_outputs_and_globals(orders: Orde
         runs__process__url=orders.url,
         runs__process__state_directory="/srv/x/state",
     )
-    for name, more in (("by-broker", ()), ("by-instance", ("--topology", orders.url))):
-        written = here.run("init", orders.id, "--name", name, *process, "--set", f"storage={tmp_path / 'repository'}", *more)
+    for name, more in (("by-broker", ()), ("by-instance", ("--described-by", orders.url))):
+        written = here.run("init", orders.id, "--name", name, *process, "--answer", f"storage={tmp_path / 'repository'}", *more)
         assert written.code == 0, written.err
         found = here.config(name)
         here.file(name).unlink()

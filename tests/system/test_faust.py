@@ -165,7 +165,7 @@ def test_the_file_that_init_writes_takes_a_savepoint(words: WordCounts, in_sessi
         "application.session_timeout_ms": "10000",
         "storage": str(words.directory / "repository"),
     }
-    sets = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    sets = [word for key, value in given.items() for word in ("--answer", f"{key}={value}")]
     kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": words.bootstrap}})
     done = CliRunner().invoke(
         app,

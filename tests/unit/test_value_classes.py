@@ -14,6 +14,7 @@ ROOTS = ("plugins/streams_recovery", "spark_jobs")
 MOST = 4
 # Why one is not the other, and the pairs that share more names than that.
 REASONS = {
+    "a workload that was found may lack what a configuration must have": (("FoundWorkload", "KubernetesRuns"),),
     "a file may have the keys of both backends, so that a variable chooses between them; a location has those of one": (
         ("Storage", "StorageLocation"),
     ),

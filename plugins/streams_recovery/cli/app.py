@@ -124,7 +124,9 @@ def run() -> None:
     whole_streams()
     end_by_teardown()
     try:
-        _ended()
+        # The context of a call has ended when its error is shown.
+        with remembered(sys.argv[1:]):
+            _ended()
     finally:
         # Left for the end of the process, what cannot be written would change the exit code.
         is_lost(sys.stderr)

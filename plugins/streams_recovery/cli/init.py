@@ -39,10 +39,11 @@ def init(
     ] = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the file to write. Default: the id.")] = "",
     topology: Annotated[
-        str | None, typer.Option(metavar="FILE|URL", help="What Topology#describe() prints, or an instance with GET /topology.")
+        str | None,
+        typer.Option("--described-by", metavar="FILE|URL", help="What Topology#describe() prints, or an instance with GET /topology."),
     ] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A key of the file, which is not asked for then. Several.")
+        list[str] | None, typer.Option("--answer", metavar="KEY=VALUE", help="A key of the file, which is not asked for then. Several.")
     ] = None,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask nothing. So it is without a terminal.")] = False,
     update: Annotated[
@@ -104,12 +105,12 @@ def _connecting(connection: str, servers: str | None) -> KafkaConnection:
 
 
 def _given(texts: list[str] | tuple[str, ...]) -> dict[str, Any]:
-    """The answers of ``--set``, read as the values of a configuration are."""
+    """The answers of ``--answer``, read as the values of a configuration are."""
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key or key in found:
-            raise typer.BadParameter(f"--set takes KEY=VALUE, each key once: {text[:60]!r}")
+            raise typer.BadParameter(f"--answer takes KEY=VALUE, each key once: {text[:60]!r}")
         try:
             found[key] = read(f"value: {value}\n".encode(), os.environ).data["value"]
         except YamlError:
@@ -196,7 +197,7 @@ def _answer(question: Question) -> Any:
 def _again(application_id: str, answers: Answers) -> str:
     """The command with what was answered, so that nobody answers twice."""
     shown = {key: value if isinstance(value, str) else json.dumps(value) for key, value in answers.items()}
-    return command("init", application_id, *(word for key, value in shown.items() for word in ("--set", f"{key}={value}")))
+    return command("init", application_id, *(word for key, value in shown.items() for word in ("--answer", f"{key}={value}")))
 
 
 def _write(path: Path, text: str) -> None:

@@ -164,16 +164,16 @@ _NODE = [
 ]
 _PART = [_field("SubtopologyId", "string", **_LATER), _field("Nodes", "[]TopologyDescriptionNode", _NODE, **_LATER)]
 _GLOBAL = [_field(name, "TopologyDescriptionNode", _NODE, **_LATER) for name in ("Source", "Processor")]
-_TOLD = [
+_DESCRIBED = [
     _field("Subtopologies", "[]TopologyDescriptionSubtopology", _PART, **_LATER),
     _field("GlobalStores", "[]TopologyDescriptionGlobalStore", _GLOBAL, **_LATER),
 ]
 _OF_LATER = [
-    _field("TopologyDescription", "TopologyDescription", _TOLD, nullableVersions="1+", default="null", **_LATER),
+    _field("TopologyDescription", "TopologyDescription", _DESCRIBED, nullableVersions="1+", default="null", **_LATER),
     _field("TopologyDescriptionStatus", "int8", default="0", **_LATER),
     _field("AssignorName", "string", nullableVersions="1+", default="null", ignorable=True, **_LATER),
 ]
-_ASKED_LATER = _field("IncludeTopologyDescription", "bool", default="false", **_LATER)
+_ASKED_LATER = _field("IncludeTopologyDescription", "bool", default="false", ignorable=True, **_LATER)
 _SHARE_POSITION = [
     _field("PartitionIndex", "int32"),
     _field("StartOffset", "int64"),

@@ -20,8 +20,8 @@ from streams_recovery.kafka.group_messages import (
     read_by,
     share_positions,
 )
+from streams_recovery.kafka.known_topology import KnownTopology, known_topology
 from streams_recovery.kafka.offset_commit import read_committed_offsets, read_unsettled, replace_offsets
-from streams_recovery.kafka.told_topology import ToldTopology, told_topology
 
 
 class ConsumerGroups(ClusterVerbs):
@@ -41,9 +41,9 @@ class ConsumerGroups(ClusterVerbs):
         """The inputs of a group of the streams protocol, by its topology. None when its coordinator has none."""
         return input_topics(self._clients, group_id)
 
-    def told_topology(self, group_id: str) -> ToldTopology:
+    def known_topology(self, group_id: str) -> KnownTopology:
         """What the coordinator knows of the topology of a group: only of one of the streams protocol."""
-        return told_topology(self._clients, group_id)
+        return known_topology(self._clients, group_id)
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
         """The committed offset of the group for each of ``partitions``, None without one; all at one moment, with no open transaction over any.

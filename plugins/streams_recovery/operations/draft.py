@@ -28,8 +28,8 @@ from streams_recovery.core.rollout.described import MOST_BYTES, DescribedTopolog
 from streams_recovery.core.savepoint.topology import Attribution, AttributionFacts, attributed
 from streams_recovery.core.words import first_names
 from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.known_topology import KnownTopology
 from streams_recovery.kafka.opened import opened
-from streams_recovery.kafka.told_topology import ToldTopology
 from streams_recovery.operations.compatibility import described_by, described_in_file
 from streams_recovery.operations.discovery import shows_streams
 
@@ -90,7 +90,7 @@ class Looker:
         changelogs = [name for name, one in internal.items() if one.role is TopicRole.CHANGELOG and one.claim is None]
         settings, may_look = self._settings(changelogs)
         rights = self.cluster.rights(changelogs, me)
-        topology = self._told(me)
+        topology = self._known(me)
         seen = ApplicationSeen(
             application_id=me,
             kind=kind,
@@ -119,15 +119,15 @@ class Looker:
         except Refused:
             return frozenset(), False
 
-    def _told(self, group: str) -> ToldTopology:
+    def _known(self, group: str) -> KnownTopology:
         # Brokers from before the streams protocol know no such question.
         listed = self.seen.groups.get(group)
         if listed is None or listed.kind != "streams":
-            return ToldTopology(frozenset(), None)
+            return KnownTopology(frozenset(), None)
         try:
-            return self.groups.told_topology(group)
+            return self.groups.known_topology(group)
         except Refused:
-            return ToldTopology(frozenset(), None)
+            return KnownTopology(frozenset(), None)
 
     def _settings(self, changelogs: list[str]) -> tuple[dict[str, dict[str, str]], bool]:
         try:

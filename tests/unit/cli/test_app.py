@@ -87,6 +87,26 @@ def test_sigterm_ends_a_command_by_its_teardown_and_a_second_one_does_not_distur
     assert program.returncode == 128 + signal.SIGTERM
 
 
+_REFUSING = """
+import sys
+from streams_recovery.cli.app import app, run
+from streams_recovery.core.errors import Refused
+
+@app.command()
+def refuse(configs: str = ""):
+    raise Refused("no", next_step="do").then("streams-recovery info y")
+
+sys.argv = ["streams-recovery", "refuse", "--configs", "/srv/configs"]
+run()
+"""
+
+
+def test_the_command_of_an_error_is_for_the_configurations_of_the_call() -> None:
+    environment = {"PYTHONPATH": str(PROJECT / "plugins")}
+    done = subprocess.run([sys.executable, "-c", _REFUSING], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines() == ["Refused: no. Next: do", "    streams-recovery info y --configs /srv/configs"]
+
+
 Run = Callable[..., Result]
 CHANGING = (
     *dict.fromkeys(strategy.COMMAND for strategy in STRATEGIES.values() if strategy.COMMAND is not None),

@@ -219,7 +219,7 @@ def _put(document: dict[str, Any], path: Path, value: Any) -> None:
     for key in above:
         found = document.setdefault(key, {})
         if not isinstance(found, dict):
-            raise ConfigInvalid(f"{'.'.join(path)} cannot be set: {key} has no keys below it", next_step="correct --set")
+            raise ConfigInvalid(f"{'.'.join(path)} cannot be set: {key} has no keys below it", next_step="correct --answer")
         document = found
     document[last] = value
 

@@ -86,7 +86,7 @@ class Question:
         choices = f", one of {', '.join(self.choices)}" if self.choices else ""
         return ConfigInvalid(
             f"{self.key} is not known: {self.text[:1].lower()}{self.text[1:].rstrip('?')}",
-            next_step=f"add --set {self.key}=VALUE{choices}; {self.why}",
+            next_step=f"add --answer {self.key}=VALUE{choices}; {self.why}",
             key=self.key,
         )
 

@@ -17,8 +17,8 @@ def workloads_of(application_id: str, found: Iterable[tuple[str, Mapping[str, An
     them, each with its kind. Only a whole value counts: `orders-eu` does not run `orders`.
     """
     objects = list(found)
-    told = tuple(one for kind, item in objects for one in _by_container(application_id, kind, item))
-    return told or tuple(one for kind, item in objects for one in _by_label(application_id, kind, item))
+    by_container = tuple(one for kind, item in objects for one in _by_container(application_id, kind, item))
+    return by_container or tuple(one for kind, item in objects for one in _by_label(application_id, kind, item))
 
 
 def _by_container(application_id: str, kind: str, item: Mapping[str, Any]) -> Iterator[FoundWorkload]:

@@ -182,7 +182,7 @@ def test_a_question_has_one_sentence_why_and_says_what_to_give_where_nobody_is_t
         assert one.why.endswith(".")
         assert one.why.count(". ") == 0
         assert one.text.endswith("?") or "?" in one.text
-        assert f"--set {one.key}=VALUE" in one.missing.next_step
+        assert f"--answer {one.key}=VALUE" in one.missing.next_step
 
 
 @pytest.mark.parametrize(
