@@ -18,8 +18,8 @@ from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.compaction import How
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, savepoints_of
-from streams_recovery.operators.dags import by_id, on_schedule, requested, scheduled
-from streams_recovery.operators.form import Scope, restorable, scopes, utc
+from streams_recovery.operators.dags import by_hand, by_id, on_schedule, requested, scheduled
+from streams_recovery.operators.form import Scope, utc
 from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
 from streams_recovery.operators.spark import WriteFilesOperator
 from streams_recovery.operators.state import ReportCompactedOperator
@@ -55,7 +55,7 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-def streams_compact(name: str, config: ApplicationConfig, schedule: str) -> DAG:
+def own_dag(name: str, config: ApplicationConfig, schedule: str) -> DAG:
     """The DAG of an application that is compacted on a schedule."""
     with scheduled(
         "streams_compact",
@@ -72,5 +72,5 @@ def streams_compact(name: str, config: ApplicationConfig, schedule: str) -> DAG:
 
 
 SCHEDULED = on_schedule("streams_compact", lambda config: config.compact.schedule)
-globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))
-globals().update(by_id(streams_compact(name, *found) for name, found in SCHEDULED.items()))
+globals().update(by_id(dag_of(scope) for scope in by_hand("streams_compact", SCHEDULED)))
+globals().update(by_id(own_dag(name, *found) for name, found in SCHEDULED.items()))

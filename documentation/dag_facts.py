@@ -167,7 +167,7 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         more="airflow.md#streams_check_name",
     ),
     "streams_compact": DagFacts(
-        when="`compact.schedule`, or by hand",
+        when="by hand for any application, and on `compact.schedule` where it is set",
         stops=NOTHING,
         how_long="the lock is taken only for *publish*",
         command="streams-recovery compact orders",

@@ -9,7 +9,7 @@ from embedded.stack import APPLICATION
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.names import internal_role
 
-REBUILD, RUN = "streams_restore_rebuild", "streams_run"
+REBUILD, RUN = "streams_restore_rebuild", f"streams_run_{APPLICATION}"
 _ORDERS, _MORE = 5_000, 2_000
 
 

@@ -13,6 +13,7 @@ from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
 from airflow.serialization.serialized_objects import DagSerialization
 
 from streams_recovery.triggers.application import WatchTrigger
+from streams_recovery.workflows.dags import shared_dags
 from tests.support.airflow.parsed_dags import (
     ARCHIVE,
     BACKUP,
@@ -85,7 +86,7 @@ def test_savepoints_and_restores_are_reported_with_what_they_were_made_of(dags: 
     found = {dag_id: ([one.name for one in task.inlets], [one.name for one in task.outlets]) for dag_id, task in reports(dags).items()}
     assert found == {
         BACKUP: (topics, [f"savepoints/{NAME}"]),
-        COMPACT: ([f"savepoints/{NAME}"], [f"savepoints/{NAME}"]),
+        COMPACT: ([f"savepoints/{NAME}"], ["streams-recovery/savepoints"]),
         CLONE: ([], ["streams-recovery/savepoints"]),
         **dict.fromkeys(
             (RESTORE, UNDO, REBUILD, PITR, "streams_restore_topics", "streams_failover", "streams_upgrade"),
@@ -132,6 +133,8 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "storage": {"backend": "filesystem", "path": str(tmp_path / "repository")},
             "backup": {"survive_cluster_loss": True, "consistency": {"mode": "stop"}},
             "archive": {"enabled": True, "interval": "PT1S"},
+            "compact": {"schedule": "0 1 * * *"},
+            "run": {"schedule": "0 2 * * *"},
             "runs": {"kind": "command", "command": {verb: ["true", name] for verb in ("status", "stop", "start", "wipe")}},
         }
         (tmp_path / f"{name}.yaml").write_text(json.dumps(config))
@@ -150,11 +153,11 @@ def drawn(kind: str) -> dict[str, Any]:
 def test_a_file_that_is_read_for_a_task_draws_the_dag_of_the_task_alone(kind: str, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # With a hundred applications each task would read a hundred configurations.
     of_all, one = drawn(kind), f"streams_{kind}_one"
-    assert set(of_all) == {one, f"streams_{kind}_two"}
+    assert set(of_all) == {one, f"streams_{kind}_two", *({f"streams_{kind}"} & {*shared_dags()})}
     monkeypatch.setenv(_AIRFLOW_PARSING_CONTEXT_DAG_ID, one)
     assert drawn(kind) == {one: of_all[one]}
     (two / "one.yaml").write_text("version: 1")
-    assert drawn(kind) == {}, "the configuration cannot be used any more"
+    assert one not in drawn(kind), "the configuration cannot be used any more"
 
 
 @pytest.mark.usefixtures("metadata", "two")

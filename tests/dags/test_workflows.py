@@ -57,7 +57,7 @@ WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_compare", ""): maintenance.COMPARISON,
     ("streams_compare_outputs", ""): OUTPUTS,
     ("streams_look_up", ""): maintenance.LOOK_UPS,
-    ("streams_run", ""): SCHEDULED_RUN,
+    ("streams_run_order-processing", ""): SCHEDULED_RUN,
 }
 
 

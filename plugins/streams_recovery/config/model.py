@@ -70,6 +70,11 @@ class ApplicationConfig(Section):
     sites: dict[SiteName, Site] = Field(default_factory=dict)
 
     @property
+    def runs_at_times(self) -> bool:
+        """True if the file has the section ``run``: the application is down between its runs."""
+        return "run" in self.model_fields_set
+
+    @property
     def dialect(self) -> Dialect:
         """The particulars of applications of its kind."""
         return self.application.kind.dialect

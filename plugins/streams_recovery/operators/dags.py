@@ -11,7 +11,7 @@ from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.panels import Panel
-from streams_recovery.operators.form import Scope, rights
+from streams_recovery.operators.form import Scope, restorable, rights, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 
 _TAG: Final = "streams-recovery"
@@ -84,6 +84,12 @@ def on_schedule(workflow: str, schedule_of: Callable[[ApplicationConfig], str | 
     """The applications with a DAG of their own for what most people start by hand: those that have a schedule for it, each with that schedule."""
     found = ((name, config, schedule_of(config)) for name, config in drawn(workflow).items())
     return {name: (config, schedule) for name, config, schedule in found if schedule is not None}
+
+
+def by_hand(workflow: str, own: Iterable[str]) -> list[Scope]:
+    """The scopes of such a DAG for all applications, also those with one of their ``own``. None where Airflow reads the file for a task of such a one."""
+    asked = get_parsing_context().dag_id
+    return [] if asked in {f"{workflow}_{name}" for name in own} else scopes(restorable())
 
 
 def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:

@@ -13,19 +13,16 @@ from airflow.sdk.exceptions import AirflowFailException
 from streams_recovery.core.waiting import HEARD_SECONDS
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.conditions import WATCHES
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.triggers.application import WatchTrigger
 
 
 class WatchSensor(Logged, BaseOperator):
-    """Waits until ``watch`` is done, looking every ``interval`` seconds. After ``at_most``, six hours unless a
-    sensor has a limit of its own, Airflow fails the task; its result is what the last look told.
-    """
+    """Waits until ``watch`` is done, looking every ``interval`` seconds. After ``at_most`` Airflow fails the task; its result is what the last look told."""
 
     watch: ClassVar[str]
     template_fields: Sequence[str] = ("application_name",)
 
-    def __init__(self, *, application_name: str, interval: float = 5.0, at_most: timedelta | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, application_name: str, interval: float = 5.0, at_most: timedelta = timedelta(hours=6), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.application_name = application_name
         self.interval = interval
@@ -36,16 +33,11 @@ class WatchSensor(Logged, BaseOperator):
         """Facts that the look needs, as plain JSON. By default none."""
         return {}
 
-    def limit(self, recovery: RecoveryContext) -> timedelta:  # some are configured
-        """How long it waits where nobody has said it."""
-        return timedelta(hours=6)
-
     def execute(self, context: Context) -> str:
         """Look, and wait in the triggerer when it is not done."""
         facts = self.facts()
         with airflow_errors(), context_of(self.application_name) as recovery:
             found = WATCHES[self.watch](recovery, facts)
-            at_most = self.limit(recovery) if self.at_most is None else self.at_most
         self.log.info("%s", found.message)
         if not found.done:
             settle = conf.getfloat("workers", "min_heartbeat_interval") + HEARD_SECONDS if self.settle is None else self.settle
@@ -56,7 +48,7 @@ class WatchSensor(Logged, BaseOperator):
                 interval=self.interval,
                 settle=settle,
             )
-            self.defer(trigger=trigger, method_name="seen", timeout=at_most)
+            self.defer(trigger=trigger, method_name="seen", timeout=self.at_most)
         return found.message
 
     def seen(self, context: Context, event: Mapping[str, Any]) -> str:
@@ -81,9 +73,6 @@ class EndsReachedSensor(WatchSensor):
     def facts(self) -> Mapping[str, Any]:
         found = json.loads(self.captured)
         return {"ends": found["ends"], "until": found["until"]}
-
-    def limit(self, recovery: RecoveryContext) -> timedelta:
-        return timedelta(minutes=recovery.config.run.timeout_minutes)
 
 
 class GroupEmptySensor(WatchSensor):

@@ -9,9 +9,9 @@ from streams_recovery.operations.restore.strategies import STRATEGIES
 
 _RESTORES: Final = tuple(strategy.DAG.removeprefix("streams_") for strategy in STRATEGIES.values() if strategy.DAG is not None)
 # Kinds of DAGs that there are once for all applications, and once more for each with DAGs of its own: ``access.own_dags``, or a schedule.
-_SHARED: Final = (*_RESTORES, "clone", "append_quarantine", "compare", "compare_outputs", "look_up", "compact", "run")
+_SHARED: Final = (*_RESTORES, "clone", "append_quarantine", "compare", "compare_outputs", "look_up", "compact")
 # Kinds that there are once for each application.
-_EACH: Final = ("backup", "archive", "check", "expire", "drill", "reprocess")
+_EACH: Final = ("backup", "archive", "check", "expire", "drill", "run", "reprocess")
 
 
 def own_dags(name: str) -> tuple[str, ...]:
@@ -34,6 +34,8 @@ def removed_dags(config: ApplicationConfig) -> frozenset[str]:
         off.update(_SHARED)
     elif config.clone is None:
         off.add("clone")
-    schedules = {"compact": config.compact.schedule, "run": config.run.schedule}
-    off -= {kind for kind, schedule in schedules.items() if schedule is not None}
+    if config.compact.schedule is not None:
+        off.discard("compact")
+    if not config.runs_at_times:
+        off.add("run")
     return frozenset(f"streams_{kind}_{config.name}" for kind in off)

@@ -10,7 +10,7 @@ from streams_recovery.config.loader import load
 from streams_recovery.workflows.dags import own_dags, removed_dags, shared_dags
 from tests.support.examples.configurations import APPLICATION, DRILL, MINIMAL, REPROCESS, written
 
-SWITCHED = {"archive", "drill", "reprocess"}
+SWITCHED = {"archive", "drill", "run", "reprocess"}
 SHARED = {dag_id.removeprefix("streams_") for dag_id in shared_dags()}
 OWN = "access: {own_dags: true}\n"
 CLONE = "clone: {of: other}\n"
@@ -26,10 +26,11 @@ ARCHIVE = "archive: {enabled: true}\n"
         (MINIMAL + CLONE, SWITCHED | SHARED),
         (MINIMAL + ARCHIVE, SWITCHED - {"archive"} | SHARED),
         (MINIMAL + ARCHIVE.replace("true", "true, dag: false"), SWITCHED | SHARED),
-        (APPLICATION + DRILL + REPROCESS, {"archive"} | SHARED),
+        (APPLICATION + DRILL + REPROCESS, {"archive", "run"} | SHARED),
         (APPLICATION + DRILL + "  enabled: false\n", SWITCHED | SHARED),
         (APPLICATION + REPROCESS + "  enabled: false\n", SWITCHED | SHARED),
-        (MINIMAL + 'run: {schedule: "0 1 * * *"}\ncompact: {schedule: "0 2 * * 0"}\n', SWITCHED | SHARED - {"run", "compact"}),
+        (MINIMAL + "run: {schedule: none}\n", SWITCHED - {"run"} | SHARED),
+        (MINIMAL + 'compact: {schedule: "0 2 * * 0"}\n', SWITCHED | SHARED - {"compact"}),
     ],
 )
 def test_an_application_has_the_dags_that_its_configuration_asks_for(tmp_path: Path, text: str, removed: set[str]) -> None:
