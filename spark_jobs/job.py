@@ -20,7 +20,7 @@ from spark_jobs.transforms.progress import Board, Printed, reporting
 from spark_jobs.transforms.task_runner import TaskFailed, cause_of, sql_session, warm_up
 from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import Altered, RecoveryError, Refused
+from streams_recovery.core.errors import Altered, RecoveryError, Refused, of_machine
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import JobFailure, JobOrder, JobReceipt, RestoreSpec, failure_key
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -120,6 +120,10 @@ def do_job(
             tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:
         return fail(cause_of(error))
+    except OSError as error:
+        if (lasting := of_machine(error)) is None:
+            raise
+        return fail(lasting)
     return 0
 
 

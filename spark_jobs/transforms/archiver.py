@@ -46,7 +46,7 @@ from streams_recovery.core.archive.tick import (
 )
 from streams_recovery.core.compaction.rewritten import judge
 from streams_recovery.core.compaction.values import Accepted, CompactSpec, How, RangeToCompact
-from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost, RecoveryError, TransientError
+from streams_recovery.core.errors import WAITED_OUT, ApplicationNotReady, Damaged, LockLost, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
@@ -174,7 +174,7 @@ class Archiver:
                 self._failing = False
                 self._renew(ticket)
                 pause = _LEAST_PAUSE
-            except (TransientError, TaskFailed) as error:
+            except (*WAITED_OUT, TaskFailed) as error:
                 # What was copied and not recorded is copied again.
                 self._failing = True
                 LOGGER.warning("nothing was archived: %s", passing(error).reason)
@@ -184,7 +184,7 @@ class Archiver:
             self.sleep(max(0.0, self.spec.interval_seconds - (self.monotonic() - began)))
         try:
             self._join("")
-        except (TransientError, TaskFailed) as error:
+        except (*WAITED_OUT, TaskFailed) as error:
             LOGGER.warning("small files stay as they are, and the next archiver joins them: %s", passing(error).reason)
         self._append(self._entry(ArchiveEvent.ENDED))
 

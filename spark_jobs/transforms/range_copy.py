@@ -55,7 +55,7 @@ def copying(
                 layout,
                 wanted,
                 compression_level=spec.compression_level,
-                attempt=attempt_name(),
+                attempt=attempt_name(spec.run),
                 seen=counted,
                 storing=storing,
             )

@@ -19,7 +19,7 @@ from spark_jobs.transforms.counting import Channel, counting
 from spark_jobs.transforms.one_process import Adding, OneProcess, Tasks, running_task
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
-from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.errors import WAITED_OUT, RecoveryError, of_machine
 from streams_recovery.core.jobs.spec import JobFailure
 from streams_recovery.core.work import TASKS_A_SLOT, bundled
 from streams_recovery.segments.arrow import without_pandas
@@ -52,10 +52,10 @@ def cause_of(error: RecoveryError | TaskFailed) -> RecoveryError:
     return error.cause if isinstance(error, TaskFailed) else error
 
 
-def passing(error: RecoveryError | TaskFailed) -> TransientError:
-    """Our error where it may be over later. Raises ``error`` itself where it may not."""
+def passing(error: RecoveryError | TaskFailed) -> RecoveryError:
+    """Our error where it may be over later, for work without an end. Raises ``error`` itself where it may not."""
     cause = cause_of(error)
-    if isinstance(cause, TransientError):
+    if isinstance(cause, WAITED_OUT):
         return cause
     raise error
 
@@ -246,12 +246,12 @@ def _of_share(share: bytes, channel: Channel | None, results: Callable[[Sequence
         yield from marking(results, mine)
 
 
-def attempt_name() -> str:
-    """A name for the files of the running task that no other attempt has. Spark counts attempts within one job: the next job's begin at 0 again, so the number
-    alone would not be new.
+def attempt_name(run: str = "") -> str:
+    """A name for the files of the running task that no other attempt has, with the ``run`` in front. Spark counts attempts within one job: the next job's begin
+    at 0 again, so the number alone would not be new.
     """
     task = running_task()
-    return f"{task.taskAttemptId() if task else 0}-{uuid.uuid4().hex}"
+    return f"{run}{'-' if run else ''}{task.taskAttemptId() if task else 0}-{uuid.uuid4().hex}"
 
 
 def warm_up(context: SparkContext) -> None:
@@ -310,9 +310,14 @@ def _error_in(text: str) -> RecoveryError | None:
 
 
 def marking(work: Callable[[I], Iterator[R]], item: I) -> Iterator[R]:
-    """``work`` of ``item`` in a task; an error of ours on the way is marked, so that the driver can tell which one it was."""
+    """``work`` of ``item`` in a task; an error of ours on the way is marked, so that the driver can tell which one it was. So is one of the task's machine that
+    stays.
+    """
     try:
-        yield from work(item)
+        try:
+            yield from work(item)
+        except OSError as error:
+            raise of_machine(error) or error from None
     except RecoveryError as error:
         # Spark carries only the text of an exception to the driver.
         mark = base64.b64encode(codec.dumps(JobFailure.of(error))).decode()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import RepositoryUnavailable
+from streams_recovery.core.errors import NoRoom
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.project import PROJECT
@@ -114,8 +114,8 @@ def test_a_full_disk_leaves_no_manifest_and_nothing_half_written(tmp_path: Path)
     (tmp_path / "segment").write_bytes(bytes(LITTLE * 2))
     place = tmp_path / "repository"
     full = child(WRITES, str(place), str(tmp_path / "segment"), limit=LITTLE)
-    assert full.returncode == 7, full
-    assert "RepositoryUnavailable uploading segments/big.parquet" in full.stdout
+    assert full.returncode == 2, full
+    assert "NoRoom uploading segments/big.parquet" in full.stdout
     assert "make room there" in full.stdout
     assert files(place) == [], "not even a part under another name"
     again = child(WRITES, str(place), str(tmp_path / "segment"), limit=PLENTY)
@@ -140,7 +140,7 @@ def test_a_full_file_system(tmp_path: Path) -> None:
         pytest.skip("NOT checked: only root can make a small file system")
     try:
         repository = Repository(StorageLocation(backend="filesystem", path=str(place)))
-        with pytest.raises(RepositoryUnavailable, match=r"No space left.*make room there"):
+        with pytest.raises(NoRoom, match=r"No space left.*make room there"):
             repository.create("big", bytes(2 << 20))
         assert files(place) == []
         repository.create("small", bytes(1 << 19))

@@ -13,7 +13,7 @@ from streams_recovery.cli.advice import advice
 from streams_recovery.cli.context import DEFAULT_LOGS
 from streams_recovery.cli.screen import command_line, say, shown_progress
 from streams_recovery.core import codec
-from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.errors import WAITED_OUT, RecoveryError
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.jobs.volume import JobVolume
@@ -139,7 +139,7 @@ class Runner:
         outcome.teardown_errors.append(error.reason if isinstance(error, RecoveryError) else str(error))
         with suppress(OSError):
             self._tell(f"{step.name} failed", error)
-            if isinstance(error, TransientError):
+            if isinstance(error, WAITED_OUT):
                 self.say("what could not be put back stays on record: the next savepoint of the application tries again")
 
     def _tell(self, what: str, error: BaseException) -> None:
@@ -156,7 +156,7 @@ class Runner:
         for attempt in range(1, step.retries + 2):
             try:
                 return self._job(step, arguments) if isinstance(step, JobStep) else self._called(step, arguments)
-            except TransientError as error:
+            except step.tried_again as error:
                 if attempt > step.retries:
                     raise
                 self.say(f"{step.name}, attempt {attempt} of {step.retries + 1}: {error.reason}")

@@ -11,6 +11,7 @@
     │   └── PrefixDiffers
     └── PermanentError        the same call will fail again: Airflow fails the task at once
         ├── ConfigInvalid
+        ├── NoRoom
         ├── StoreUnsuitable
         ├── VersionFailed
         ├── Refused           a precondition does not hold; nothing was changed
@@ -38,7 +39,9 @@ directly. ``exit_code`` is the exit code of the command line.
 from __future__ import annotations
 
 import base64
+import errno
 import json
+import os
 from collections.abc import Iterable
 from typing import ClassVar, Final, Self
 from urllib.parse import quote
@@ -49,7 +52,7 @@ from streams_recovery.core.escaping import visible, visible_lines
 EXIT_CODES: Final = (
     ("0", "done"),
     ("1", "an unexpected error; its traceback is on stderr. Or stdout took nothing more"),
-    ("2", "configuration, connection, rights or usage: correct it"),
+    ("2", "configuration, connection, rights, a full disk or usage: correct it"),
     ("3", "refused, nothing was changed"),
     ("4", "what was named does not exist"),
     ("5", "another run holds the application's lock"),
@@ -192,6 +195,16 @@ class ConfigInvalid(PermanentError):
     _own_lines = True
 
 
+class NoRoom(PermanentError):
+    """Raised when a disk is full, a quota is used up, or a file may not grow further. Nothing half written was left."""
+
+    exit_code = 2
+
+
+# Errors that a run without an end waits out: a person makes room meanwhile, and nobody would start the run again.
+WAITED_OUT: Final = (TransientError, NoRoom)
+
+
 class StoreUnsuitable(PermanentError):
     """Raised when a store does not do what a repository is built on: to create an object only where there is none, with a checksum. ``facts`` have the
     ``key`` that it was tried with.
@@ -280,3 +293,32 @@ class Altered(Damaged):
 
 class Forged(Damaged):
     """Raised for a record of a sealed repository without a seal, or with a seal that does not belong to it. It was not used. ``facts`` have its ``key``."""
+
+
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NOT_ALLOWED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def lasting(number: int | None) -> type[NoRoom | ConfigInvalid] | None:
+    """The class for an error of the operating system that stays until a person does something about it; None for one that may pass. All code that makes an
+    error of this module out of an ``OSError`` asks here.
+    """
+    if number in NO_ROOM:
+        return NoRoom
+    return ConfigInvalid if number in NOT_ALLOWED else None
+
+
+def tells_of_no_room(log: str) -> bool:
+    """True for the log of a program that ended because there was no room, in the words of the operating system, which are Java's too."""
+    return any(os.strerror(number) in log for number in NO_ROOM)
+
+
+def of_machine(error: OSError) -> NoRoom | ConfigInvalid | None:
+    """The error to raise for one of this machine's file systems that nobody has explained; None for one that may pass."""
+    kind = lasting(error.errno)
+    # Without a file it may be a firewall that does not permit a connection.
+    if kind is None or (error.errno in (errno.EACCES, errno.EPERM) and error.filename is None):
+        return None
+    where = str(error.filename or "a file of this process")
+    step = "make room there" if kind is NoRoom else "give this user the right to write there"
+    return kind(f"{where}: {error.strerror}", next_step=f"{step}, then run again; temporary files are where TMPDIR says", path=where)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, SparkJobFailed
+from streams_recovery.core.errors import Damaged, NoRoom, SparkJobFailed, tells_of_no_room
 from streams_recovery.core.jobs.spec import JobOrder, JobReceipt
 from streams_recovery.core.project_files import project_files
 from streams_recovery.core.repository.layout import StorageLocation
@@ -225,9 +225,11 @@ def read_outcome(repository: Repository, receipt: JobReceipt | None, result_key:
     if receipt is not None and receipt.failure is not None:
         raise receipt.failure.as_error()
     if receipt is None or receipt.result is None:
-        raise SparkJobFailed(
+        # Where nothing can be written there is no receipt either.
+        kind, step = (NoRoom, "make room there, then run again") if tells_of_no_room(log_tail) else (SparkJobFailed, "run the step again")
+        raise kind(
             f"the job ended without its result {result_key}{': ' + log_tail if log_tail else ''}",
-            next_step="read the job's log, then run the step again",
+            next_step=f"read the job's log, then {step}",
             result_key=result_key,
             log_tail=log_tail,
         )

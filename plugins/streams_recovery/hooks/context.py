@@ -9,11 +9,12 @@ from typing import Any, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.loader import load_application, load_applications
-from streams_recovery.core.errors import PermanentError, RecoveryError, without_secret_causes
+from streams_recovery.core.errors import PermanentError, RecoveryError, of_machine, without_secret_causes
 from streams_recovery.core.escaping import Markdown, visible
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.status.current import kept_current
+from streams_recovery.workflows.step import Step
 
 _LEVELS: Final = frozenset({"debug", "info", "warning", "error", "critical", "exception"})
 
@@ -59,12 +60,17 @@ def context_of(application_name: str, site: str | None = None, *, anew: bool = F
 
 
 @contextmanager
-def airflow_errors() -> Iterator[None]:
-    """Fail at once on errors that would come again. All others pass unchanged, and Airflow retries them while the task has retries left."""
+def airflow_errors(step: Step[Any] | None = None) -> Iterator[None]:
+    """Fail at once on errors that would come again, those of this machine's disks too. All others pass unchanged, and those after which the ``step`` is tried
+    again: Airflow retries them while the task has retries left.
+    """
     try:
-        yield
+        try:
+            yield
+        except OSError as error:
+            raise of_machine(error) or error from error.__cause__
     except RecoveryError as error:
         without_secret_causes(error)
-        if not isinstance(error, PermanentError):
+        if not isinstance(error, PermanentError) or (step is not None and isinstance(error, step.tried_again)):
             raise
         raise AirflowFailException(str(error)) from error

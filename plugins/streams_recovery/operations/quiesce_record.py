@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from streams_recovery.application.port import InstanceState, InstanceStatus
-from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost, NoRoom
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.ownership import Role
@@ -221,6 +221,10 @@ def check_may_resume(recovery: RecoveryContext, ticket: Locked) -> bool:
         if recovery.lock.holder() is not None or unfinished_restore(recovery) is not None:
             raise
         return False
+    except NoRoom:
+        # It cannot be extended where nothing can be written. Nor can another run take it: whose it is can be read.
+        if not recovery.lock.holds(ticket.lock):
+            raise
     except Damaged as error:
         LOGGER.warning("%s is let go although nobody can tell who holds its lock: %s", recovery.application_id, error.reason)
         recovery.lock.check_no_other_owner(ticket.lock)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from streams_recovery.core.errors import LockLost, TransientError
+from streams_recovery.core.errors import WAITED_OUT, LockLost, TransientError
 from streams_recovery.core.repository import lease
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.operations.context import RecoveryContext
@@ -62,7 +62,7 @@ def renewed_lock(recovery: RecoveryContext, ticket: Locked) -> Iterator[None]:
                 require_lock(recovery, ticket)
             except LockLost:
                 return
-            except TransientError:
+            except WAITED_OUT:
                 wait = _AGAIN_SECONDS
             else:
                 wait = LEASE_SECONDS / 3

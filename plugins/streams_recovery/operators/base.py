@@ -69,7 +69,7 @@ class StepOperator(Logged, BaseOperator):
         started = time.monotonic()
         if self.after_approval:
             require_answer(self, self.approval_of or self.application_name, context)
-        with airflow_errors(), context_of(self.application_name, self.site(), anew=self.anew) as recovery:
+        with airflow_errors(self.takes), context_of(self.application_name, self.site(), anew=self.anew) as recovery:
             result = self.step(recovery, context)
         plain = codec.encode(result)
         self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(plain)[:_LOGGED_CHARACTERS])

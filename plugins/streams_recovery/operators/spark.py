@@ -54,10 +54,10 @@ class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
 
     def execute(self, context: Context) -> Any:
         """Plan, submit, and see that the result is there."""
-        with airflow_errors():
+        with airflow_errors(self.takes):
             needed = needed_results(self.takes, self.results)
         try:
-            with airflow_errors(), context_of(self.application_name, site_of(needed)) as recovery:
+            with airflow_errors(self.takes), context_of(self.application_name, site_of(needed)) as recovery:
                 return codec.encode(self._taken(recovery, needed, context))
         except (AirflowFailException, RecoveryError):
             if not self.takes.may_fail(needed[0]):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from streams_recovery.core.errors import TransientError
+from streams_recovery.core.errors import TransientError, lasting
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.checked import open_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, largest_record, payload_bytes
@@ -154,14 +154,15 @@ def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
 def workspace(doing: str) -> Iterator[Path]:
     """A directory of its own on this machine's disk, gone at the end. Nothing in it is ever needed again: what counts is in the repository.
 
-    An error of that disk (full, gone, not writable) becomes a ``TransientError`` that names machine, directory and what was being done.
+    An error of that disk names machine, directory and what was being done: ``NoRoom`` when it is full, ``ConfigInvalid`` when it may not be written, else a
+    ``TransientError``.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
             yield Path(directory)
     except OSError as error:
         where = tempfile.gettempdir()
-        raise TransientError(
+        raise (lasting(error.errno) or TransientError)(
             f"{socket.gethostname()} cannot keep a file in {where} while {doing}: {error.strerror or error}",
             next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for two segments. Then run again",
             host=socket.gethostname(),

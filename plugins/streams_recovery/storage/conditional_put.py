@@ -9,7 +9,6 @@ A failure of an object store is worth another try, a matter of rights and settin
 from __future__ import annotations
 
 import contextlib
-import errno
 import re
 import secrets
 import time
@@ -20,7 +19,16 @@ from http import HTTPStatus
 
 from obstore import exceptions
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, StoreUnsuitable, masked
+from streams_recovery.core.errors import (
+    ConfigInvalid,
+    NoRoom,
+    NotFound,
+    RecoveryError,
+    RepositoryUnavailable,
+    StoreUnsuitable,
+    lasting,
+    masked,
+)
 from streams_recovery.core.repository.layout import StorageLocation
 
 # The library has no fields for these; its messages are the only place where they are.
@@ -32,10 +40,10 @@ _RETRIES = re.compile(r"after (\d+) retries")
 _TLS = re.compile(r"InvalidCertificate|invalid peer certificate|certificate verify failed|UnknownIssuer", re.IGNORECASE)
 _CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Message>([^<]{1,300})</Message>")
 
-_NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # Of the errors that a server blames on the client only these pass: too slow, in conflict with another, too early, too many.
 _PASSING_4XX = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+# What a server lacks stays lacking: the verb, or room.
+_LASTING_5XX = frozenset({HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.INSUFFICIENT_STORAGE})
 # Azure says with a conflict, too, what stays as it is: there is such an object, or a policy keeps it for a time.
 _DECIDED = frozenset({"BlobAlreadyExists", "BlobImmutableDueToPolicy"})
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
@@ -114,12 +122,12 @@ def passes(error: BaseException) -> bool:
     """True when the same request may succeed later."""
     if isinstance(error, (*_FORBIDDEN, FileNotFoundError, exceptions.InvalidPathError, exceptions.NotSupportedError)):
         return False
-    if _os_error(error) in _NOT_ALLOWED or "configured region" in str(error) or _TLS.search(str(error)):
+    if lasting(_os_error(error)) is not None or "configured region" in str(error) or _TLS.search(str(error)):
         return False
     status = status_of(error)
     if status == HTTPStatus.CONFLICT and _is_decided(error):
         return False
-    return status is None or status in _PASSING_4XX or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED)
+    return status is None or status in _PASSING_4XX or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status not in _LASTING_5XX)
 
 
 def _is_decided(error: BaseException) -> bool:
@@ -150,7 +158,9 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
             key=key,
             attempts=attempts or 1,
         )
-    if isinstance(error, _FORBIDDEN) or status_of(error) == HTTPStatus.FORBIDDEN or _os_error(error) in _NOT_ALLOWED:
+    if lasting(_os_error(error)) is NoRoom or status_of(error) == HTTPStatus.INSUFFICIENT_STORAGE:
+        return NoRoom(f"{doing} {key} in {location} failed: {message}", next_step="make room there; nothing half written was left", key=key)
+    if isinstance(error, _FORBIDDEN) or status_of(error) == HTTPStatus.FORBIDDEN or lasting(_os_error(error)) is ConfigInvalid:
         return ConfigInvalid(
             f"{doing} {key} in {location} is not allowed: {message}", next_step="correct the rights or the credentials", key=key
         )
@@ -164,10 +174,9 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
             f"{doing} {key} in {location} was refused: {message}", next_step="correct the storage section of the configuration", key=key
         )
     sent = attempts or 1 + int(found[1] if (found := _RETRIES.search(message)) else 0)
-    full = _os_error(error) in _NO_ROOM
     return RepositoryUnavailable(
         f"{doing} {key} in {location} failed after {sent} attempt{'s' if sent > 1 else ''}: {message}",
-        next_step="make room there; nothing half written was left" if full else "check that the store can be reached, then run again",
+        next_step="check that the store can be reached, then run again",
         key=key,
         attempts=sent,
     )

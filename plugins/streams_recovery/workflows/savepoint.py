@@ -71,7 +71,12 @@ SAVEPOINT: Final = Workflow(opening=BEGIN, steps=(CAPTURE_CUT, RESUME, COPY_RECO
 
 # It goes on for as long as its ticket says, whatever becomes of one archiver: the next one begins where that one has ended. A run that failed because a store
 # did not answer for minutes would be followed by others that fail, and then by none.
-_UNTIL_IT_WORKS: Final[dict[str, Any]] = {"retries": 2_000, "delay": timedelta(seconds=5), "most_delay": timedelta(minutes=1)}
+_UNTIL_IT_WORKS: Final[dict[str, Any]] = {
+    "retries": 2_000,
+    "delay": timedelta(seconds=5),
+    "most_delay": timedelta(minutes=1),
+    "waits_for_room": True,
+}
 
 BEGIN_ARCHIVE: Final = Step(name="begin", call=archive.begin, result=archive.ArchiverTicket, **_UNTIL_IT_WORKS)
 ARCHIVE_INPUTS: Final = JobStep(

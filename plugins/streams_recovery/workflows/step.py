@@ -9,7 +9,7 @@ from datetime import timedelta
 from inspect import signature
 from typing import Any, Final, Generic, TypeVar
 
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import WAITED_OUT, RecoveryError, Refused, TransientError
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.repository.journal import Phase
@@ -61,7 +61,8 @@ class Step(Generic[T]):
     """One step. ``name`` is its task id. ``call`` gets a RecoveryContext (two of them, the original's and the clone's, where ``pair`` is set) and the results
     of the steps it ``needs``, or parts of them; it returns a ``result``. Where a parameter's annotation has None, the step goes on without that result.
 
-    A transient error is tried again ``retries`` times, ``delay`` apart, or each time twice as long up to ``most_delay``; ``limit`` bounds one attempt. In a
+    A transient error is tried again ``retries`` times, ``delay`` apart, or each time twice as long up to ``most_delay``, and so is ``NoRoom`` by a step that
+    ``waits_for_room``; ``limit`` bounds one attempt. In a
     restore that is resumed the step is not taken again once its journal shows the phase ``done_in``: those who need its result get none. ``message`` is what
     a person is told of a result, and ``commands`` are what can be run next, each shown on a line of its own.
     """
@@ -74,6 +75,7 @@ class Step(Generic[T]):
     when: When = When.SUCCESS
     retries: int = 0
     delay: timedelta = timedelta(seconds=15)
+    waits_for_room: bool = False
     most_delay: timedelta | None = None
     limit: timedelta | None = SHORT
     done_in: Phase | None = None
@@ -83,6 +85,11 @@ class Step(Generic[T]):
     def part(self, of: Callable[[T], Any]) -> ResultPart:
         """The part that ``of`` takes out of this step's result, for a step that needs no more of it."""
         return ResultPart(self, of)
+
+    @property
+    def tried_again(self) -> tuple[type[RecoveryError], ...]:
+        """The errors after which it is tried again."""
+        return WAITED_OUT if self.waits_for_room else (TransientError,)
 
     def pause(self, attempt: int) -> timedelta:
         """The time to wait behind this attempt, the first one being 1."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.errors import BrokerUnavailable, Damaged, TransientError
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, NoRoom, TransientError
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange
@@ -73,7 +73,7 @@ def test_nothing_of_it_stays():
 
 
 def test_a_full_disk_is_told_with_its_place_and_nothing_of_it_stays():
-    told = pytest.raises(TransientError, match="orders-3 is copied: No space")
+    told = pytest.raises(NoRoom, match="orders-3 is copied: No space")
     with told as caught, workspace("orders-3 is copied") as directory:
         raise OSError(errno.ENOSPC, "No space left on device")
     assert "TMPDIR" in caught.value.next_step

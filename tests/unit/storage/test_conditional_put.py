@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from obstore import exceptions
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, StoreUnsuitable
+from streams_recovery.core.errors import ConfigInvalid, NoRoom, NotFound, RecoveryError, RepositoryUnavailable, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.conditional_put import Retries, create_once, explained, passes, status_of
 from streams_recovery.storage.credentials import access_key
@@ -70,10 +70,12 @@ def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
         (exceptions.GenericError(f"{DISK}Permission denied (os error 13)"), ConfigInvalid),
         (exceptions.GenericError(f"{DISK}Operation not permitted (os error 1)"), ConfigInvalid),
         (exceptions.GenericError(f"{DISK}Read-only file system (os error 30)"), ConfigInvalid),
-        (exceptions.GenericError(f"{DISK}No space left on device (os error 28)"), RepositoryUnavailable),
+        (exceptions.GenericError(f"{DISK}No space left on device (os error 28)"), NoRoom),
+        (exceptions.GenericError(f"{DISK}Disk quota exceeded (os error 122)"), NoRoom),
+        (http("507 Insufficient Storage"), NoRoom),
         (exceptions.GenericError(f"{DISK}Input/output error (os error 5)"), RepositoryUnavailable),
         (PermissionError(13, "Permission denied"), ConfigInvalid),
-        (OSError(28, "No space left on device"), RepositoryUnavailable),
+        (OSError(28, "No space left on device"), NoRoom),
     ],
     ids=lambda value: str(value).split(" - ")[-1].splitlines()[0][:40] if isinstance(value, Exception) else "",
 )

@@ -35,11 +35,12 @@ class RangeToCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSpec:
-    """Read these ranges and write them as segments. ``compression_level`` is zstd's."""
+    """Read these ranges and write them as segments. ``compression_level`` is zstd's. The names of their attempts begin with ``run``, where there is one."""
 
     application_id: str
     ranges: tuple[RangeToCopy, ...]
     compression_level: int
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

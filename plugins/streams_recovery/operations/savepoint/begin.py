@@ -6,6 +6,7 @@ The checks at the end tell whether the logs that were read are still those the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.runs import PARTITIONS, PartitionFacts
@@ -201,8 +202,10 @@ def owner(request: SavepointRequest) -> str:
 
 def finish(recovery: RecoveryContext, ticket: Ticket) -> FinishReport:
     """Release the compaction guard and the lock, whatever became of the savepoint, and what restores still hold where nothing restored would
-    expire by it any more. What cannot be released stays recorded, and the next run tries again; the lock goes in any case.
+    expire by it any more. What cannot be released stays recorded, and the next run tries again; the lock goes in any case. Before all that the segments of a
+    savepoint that was not published go, where that needs no right of its own: on a full disk nothing could be recorded.
     """
+    removed = _without_a_savepoint(recovery, ticket)
     require_lock(recovery, ticket)
     released: tuple[str, ...] = ()
     still_held: tuple[str, ...] = ()
@@ -212,7 +215,21 @@ def finish(recovery: RecoveryContext, ticket: Ticket) -> FinishReport:
     except RecoveryError as error:
         still_held = (str(error),)
     recovery.lock.release(ticket.lock)
-    return FinishReport(released=released, still_held=still_held, lock_released=True)
+    return FinishReport(released=released, still_held=still_held, lock_released=True, removed=removed)
+
+
+def _without_a_savepoint(recovery: RecoveryContext, ticket: Ticket) -> int:
+    """Remove the segments that this run alone has written, unless its savepoint is there. In a directory only: in a bucket nothing but expiry needs the right
+    to.
+    """
+    with suppress(RecoveryError):
+        repository = recovery.repository
+        published = repository.size(recovery.savepoints.key(ticket.savepoint_id)) is not None
+        if repository.location.backend == "filesystem" and not published and recovery.lock.holds(ticket.lock):
+            own = [key for key in repository.keys(recovery.layout.segments) if f"-{ticket.savepoint_id}-" in key.rpartition("/")[2]]
+            repository.delete(own, emptied=True)
+            return len(own)
+    return 0
 
 
 def check_same_application(before: Discovery, after: Discovery) -> None:

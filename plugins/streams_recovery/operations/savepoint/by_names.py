@@ -8,7 +8,7 @@ where the look begins, and that is in the cut.
 
 from __future__ import annotations
 
-from streams_recovery.core.errors import OffsetsGone, PermanentError
+from streams_recovery.core.errors import NoRoom, OffsetsGone, PermanentError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, TopicRole
@@ -46,6 +46,9 @@ def take_by_names(recovery: RecoveryContext, ticket: Ticket, found: Discovery) -
             except (LookAgain, OffsetsGone) as error:
                 reason = error.reason
                 LOGGER.info("look %d found no cut by names: %s", attempt, reason)
+            except NoRoom:
+                # No way of reading would find room.
+                raise
             except PermanentError as error:
                 return error.reason
     return reason

@@ -78,8 +78,8 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
     groups = note_with_savepoint(recovery, ticket.savepoint_id, [topic.name for topic in draft.topics])
     missing = _missing(plan, recovery)
     level = recovery.config.backup.compression_level
-    wanted = BackupSpec(application_id=recovery.application_id, ranges=missing, compression_level=level) if missing else None
-    spec = None if wanted is None else recovery.artifacts.write(ticket.savepoint_id, SPEC, wanted)
+    wanted = BackupSpec(application_id=recovery.application_id, ranges=missing, compression_level=level, run=ticket.savepoint_id)
+    spec = recovery.artifacts.write(ticket.savepoint_id, SPEC, wanted) if missing else None
     planned = recovery.artifacts.write(ticket.savepoint_id, PLAN, PlannedCopy(draft=cut, plan=plan, spec=spec, groups=groups))
     if spec is None:
         return replace(NO_JOB, plan=planned)

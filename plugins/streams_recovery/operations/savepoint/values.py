@@ -183,8 +183,11 @@ class PublishedSavepoint(SavepointFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishReport:
-    """The settings that were put back. ``still_held`` names topics whose settings could not be released and why; the next run tries again."""
+    """The settings that were put back. ``still_held`` names topics whose settings could not be released and why; the next run tries again. ``removed`` counts
+    the segments of a savepoint that was not published.
+    """
 
     released: tuple[str, ...]
     still_held: tuple[str, ...]
     lock_released: bool
+    removed: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streams_recovery.core.errors import RepositoryUnavailable
+from streams_recovery.core.errors import NoRoom, RepositoryUnavailable
 from streams_recovery.operations.context import RecoveryContext
 
 
@@ -14,7 +14,7 @@ def kept_current(recovery: RecoveryContext) -> Iterator[None]:
     """Make the repository's part of the status anew at the end, if a run has changed what it tells of. The run may have failed."""
     try:
         yield
-    except RepositoryUnavailable:
+    except (RepositoryUnavailable, NoRoom):
         raise
     except Exception:
         _refresh_if_changed(recovery)
