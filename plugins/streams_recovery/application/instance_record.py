@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import psutil
 
@@ -281,6 +281,10 @@ class Process:
                     os.close(handle)
 
 
+# In the place of a supervisor, for an instance that was not started from here.
+NOBODY: Final = Process(pid=0, born="")
+
+
 def birth(pid: int) -> str | None:
     """The value that tells this process from every other that has or had its pid, or None when no such process is alive."""
     if not _LINUX:
@@ -331,7 +335,7 @@ def is_hidden(process: Process) -> bool:
 
 
 def session_of(leader: Process) -> tuple[Process, ...]:
-    """Every running process in the session that ``leader`` founded, itself included while it lives.
+    """Every running process in the session that ``leader`` founded, itself included while it lives, also if it founded none.
 
     A session's number is not given to a new process while the session has members. Should the number have been reused after the whole
     session ended, its new owner is a running process with another birth, and then nothing here is ours.
@@ -342,6 +346,6 @@ def session_of(leader: Process) -> tuple[Process, ...]:
     members = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError):
-            if os.getsid(pid) == leader.pid and (born := birth(pid)) is not None:
+            if leader.pid in (pid, os.getsid(pid)) and (born := birth(pid)) is not None:
                 members.append(Process(pid=pid, born=born))
     return tuple(members)

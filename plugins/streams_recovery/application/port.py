@@ -58,7 +58,8 @@ class InstanceStatus(OwnWord):
     run to end, False if the records say otherwise, None if the port keeps no such record. ``host`` is the address that the brokers see it at, empty when it
     does not tell: by this and by ``client_ids`` the members of the group are known to be its own. ``program_runs`` is False for one that may come at any moment
     and whose program does not run now: no member of the group is its own, but those that an earlier run has left at ``host``, an address that nothing else has.
-    ``restarts`` is how often its manager has started the program again after an end that this software did not ask for; 0 if that is not counted.
+    ``restarts`` is how often its manager has started the program again after an end that this software did not ask for; 0 if that is not counted. ``silent``
+    is True for one that has no way to say how it is: what it does is read off the members of its group.
     """
 
     name: str
@@ -71,6 +72,7 @@ class InstanceStatus(OwnWord):
     host: str = ""
     program_runs: bool = True
     restarts: int = 0
+    silent: bool = False
 
 
 def standing(

@@ -13,10 +13,12 @@ import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from streams_recovery.application import instance_record
-from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, is_hidden, session_of
+from streams_recovery.application.found_process import NOT_THERE, FoundProcess, by_command_line, by_pid_file
+from streams_recovery.application.instance_record import NOBODY, Ended, InstanceFiles, Place, Process, Started, is_hidden, session_of
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.local_state import checked, open_files, since, task_directory_of, wipe
 from streams_recovery.application.port import (
@@ -52,15 +54,16 @@ class ProcessApplication:
 
     Gone means that no process of the instance's session is alive, nor is hidden from this user. Clean means that the supervisor saw it
     exit with 0 or 143 after a stop request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session
-    (daemons) are not seen. A process manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
+    (daemons) are not seen, except by a pid file. A manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
     The section's ``start_timeout`` bounds the wait for another call that starts or stops, and for an answer to a query, as well.
     """
 
     def __init__(self, section: ProcessRuns, application_id: str, kind: ApplicationKind) -> None:
         self._section, self._application_id, self._kind = section, application_id, kind
         self._files = {instance.name: InstanceFiles(Path(section.directory), instance.name) for instance in section.instances}
-        urls = {instance.name: instance.url for instance in section.instances}
-        self._fleet = Fleet(urls=urls, control=section.control, statuses=self.status)
+        self._instances = {instance.name: instance for instance in section.instances}
+        urls = {instance.name: instance.url for instance in section.instances if instance.url is not None}
+        self._fleet = Fleet(urls=urls, control=section.control_of_all, statuses=self.status)
 
     @property
     def can_pause(self) -> bool:
@@ -69,7 +72,8 @@ class ProcessApplication:
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
         looks = {name: self._look(files) for name, files in self._files.items()}
-        return self._fleet.completed(looks)
+        silent = self._section.silent
+        return tuple(replace(one, silent=one.name in silent) for one in self._fleet.completed(looks))
 
     def require_same_version(self) -> None:
         """A start reads the command anew from the configuration, which says what runs."""
@@ -90,6 +94,7 @@ class ProcessApplication:
         with ExitStack() as stack:
             for files in self._files.values():
                 stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
+            self._adopt()
             runs = self._living_runs()
             deadline = time.monotonic() + timeout
             self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
@@ -175,7 +180,30 @@ class ProcessApplication:
             return look
         if instance_record.is_held(files.alive):
             return standing(files.name, InstanceState.RUNNING, f"a process that is not on record holds {files.alive}")
-        return standing(files.name, InstanceState.RUNNING, "being started or stopped") if busy else look
+        if busy:
+            return standing(files.name, InstanceState.RUNNING, "being started or stopped")
+        found = self._found(files.name)
+        if found.doubt:
+            return standing(files.name, InstanceState.UNKNOWN, found.doubt)
+        return look if found.process is None else standing(files.name, InstanceState.RUNNING, f"{found.how}, not started from here")
+
+    def _found(self, name: str) -> FoundProcess:
+        """The instance where it runs without a record of ours."""
+        instance = self._instances[name]
+        if instance.pid_file is not None and (found := by_pid_file(Path(instance.pid_file))) != NOT_THERE:
+            return found
+        argv = self._section.running_as_of(instance)
+        return NOT_THERE if argv is None else by_command_line(argv)
+
+    def _adopt(self) -> None:
+        """Put instances on record that were not started from here, so that they are ended as others are. Nobody waits for them: their end is never clean."""
+        for name, files in self._files.items():
+            run = files.started()
+            on_record = run is not None and (not _here(run) or session_of(run.process))
+            if not on_record and (process := self._found(name).process) is not None:
+                files.home.mkdir(parents=True, exist_ok=True)
+                now = time.time_ns() // 1_000_000
+                files.write(Started(run=uuid.uuid4().hex, place=Place.here(), supervisor=NOBODY, process=process, at=now))
 
     def _living_runs(self) -> dict[str, Started]:
         found = {name: files.started() for name, files in self._files.items()}

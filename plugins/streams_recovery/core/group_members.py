@@ -130,6 +130,16 @@ WHAT_TO_DO: Final = (
 )
 
 
+def state_by_group(state: str, members: Iterable[GroupMember], instances: int) -> str:
+    """What so many running instances do that say nothing themselves, in the words of KafkaStreams.State. They are ``RUNNING`` when all of them have joined and
+    the group has come to rest. A member joins before its stores are read from their changelogs: that these are read shows only when input is processed.
+    """
+    joined = sum(process.count for process in processes(members))
+    if not joined:
+        return "CREATED"
+    return "RUNNING" if state == "Stable" and joined >= instances else "REBALANCING"
+
+
 def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, threads: re.Pattern[str] | None) -> Roll:
     """Attribute members to instances. ``threads`` is in the client ids of the application's own members, None if client ids do not tell own members from
     others.

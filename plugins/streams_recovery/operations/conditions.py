@@ -8,6 +8,7 @@ from typing import Any
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core import codec
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import unread
 from streams_recovery.core.scheduled_run import Reading, next_hop
@@ -88,9 +89,16 @@ def application_state(recovery: RecoveryContext, facts: Mapping[str, Any]) -> Co
 
 def restoration_done(recovery: RecoveryContext, facts: Mapping[str, Any]) -> ConditionState:  # noqa: ARG001
     """Every instance is RUNNING, which Kafka Streams is only when no store of an active task is being read from its changelog any more, and none
-    reports records that are left. How many are left is told where an instance reports it. No instance at all has restored nothing.
+    reports records that are left. How many are left is told where an instance reports it. No instance at all has restored nothing. Raises ``Refused`` for an
+    instance that has no way to tell.
     """
     statuses = recovery.application.status()
+    if silent := [one.name for one in statuses if one.silent]:
+        raise Refused(
+            f"{', '.join(silent)} of {recovery.application_id} cannot say whether their stores are restored",
+            next_step="wait for ends_reached: input is processed only behind that",
+            instances=silent,
+        )
     done = bool(statuses) and all(i.streams_state == "RUNNING" and not i.restoring for i in statuses)
     message = ", ".join(f"{i.name} {i.streams_state or i.state}, {_left(i.restoring)}" for i in statuses) or "there is no instance"
     return ConditionState(done=done, message=message)

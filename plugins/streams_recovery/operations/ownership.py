@@ -6,6 +6,7 @@ The repository says so, and a stranger may have written that. So a start asks th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from streams_recovery.application.factory import open_application
@@ -20,7 +21,9 @@ from streams_recovery.application.port import (
 )
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import live
+from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.group_members import state_by_group
 from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
@@ -286,8 +289,18 @@ class StartedByRole:
         return self._application.can_pause
 
     def status(self) -> tuple[InstanceStatus, ...]:
-        """See the port, as for the others below."""
-        return self._application.status()
+        """See the port, as for the others below. Instances that have no way to say how they are get a state by the members of the group."""
+        statuses = self._application.status()
+        running = [one for one in statuses if one.silent and one.state is InstanceState.RUNNING]
+        if not running:
+            return statuses
+        try:
+            group = self._groups.describe(self._id)
+        except RecoveryError:
+            # A cluster that does not answer keeps nobody from stopping an application.
+            return statuses
+        word = state_by_group(group.state, group.members, sum(one.state is not InstanceState.GONE for one in statuses))
+        return tuple(replace(one, streams_state=word) if one in running else one for one in statuses)
 
     def require_same_version(self) -> None:
         """See the port."""

@@ -14,7 +14,9 @@ from tests.support.kubernetes.pod_rig import PodRig, running_cluster
 PODS = pytest.param("kubernetes", marks=pytest.mark.deep)
 # Each call of the stand-in for the docker client is two processes: what is the same for all kinds is told by the quicker ones in each run.
 DOCKER = pytest.param("docker", marks=pytest.mark.deep)
-HERE = tuple(kind for kind in KINDS if kind != "kubernetes")
+SPEAKING = tuple(kind for kind in KINDS if kind != "kubernetes")
+# Processes without an HTTP interface: what nobody can ask of them, they need not do.
+HERE = (*SPEAKING, "silent")
 
 
 @contextlib.contextmanager
@@ -43,6 +45,26 @@ def rig(request, tmp_path):
         yield make
 
 
+@pytest.fixture(params=SPEAKING)
+def speaking_rig(request, tmp_path):
+    """Those that can be asked how they are, and to pause."""
+    with rigs(request.param, tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(params=[*SPEAKING, DOCKER])
+def speaking_directory_rig(request, tmp_path):
+    """Those of them whose state is in directories that this sees."""
+    with rigs(request.param, tmp_path) as make:
+        yield make
+
+
+@pytest.fixture
+def silent(tmp_path):
+    with rigs("silent", tmp_path) as make:
+        yield make
+
+
 @pytest.fixture(params=[*HERE, DOCKER])
 def directory_rig(request, tmp_path):
     """Those whose state is in directories that this sees."""
@@ -50,7 +72,7 @@ def directory_rig(request, tmp_path):
         yield make
 
 
-@pytest.fixture(params=[*HERE, DOCKER, PODS])
+@pytest.fixture(params=[*SPEAKING, DOCKER, PODS])
 def any_rig(request, tmp_path):
     with rigs(request.param, tmp_path, request) as make:
         yield make

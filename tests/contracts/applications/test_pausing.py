@@ -60,8 +60,8 @@ def test_each_instance_reports_how_often_it_commits_if_it_likes(any_rig):
     assert [status.commit_interval_ms for status in application.status()] == [1234, None]
 
 
-def test_a_pause_that_does_not_hold_everywhere_is_an_error(rig):
-    one = rig(per_instance=[{}, {"DEAF": "1"}])
+def test_a_pause_that_does_not_hold_everywhere_is_an_error(speaking_rig):
+    one = speaking_rig(per_instance=[{}, {"DEAF": "1"}])
     application = started(one)
     with pytest.raises(ApplicationNotReady, match=r"not paused: two \(running, RUNNING\)"):
         application.pause()
@@ -69,8 +69,8 @@ def test_a_pause_that_does_not_hold_everywhere_is_an_error(rig):
 
 
 @pytest.mark.deep
-def test_an_instance_that_is_gone_is_not_paused(rig):
-    one = rig()
+def test_an_instance_that_is_gone_is_not_paused(speaking_rig):
+    one = speaking_rig()
     application = started(one)
     one.kill("two")
     with pytest.raises(ApplicationNotReady, match="two"):

@@ -22,21 +22,21 @@ def test_query_merges_instances(any_rig):
 
 
 @pytest.mark.deep
-def test_query_waits_for_a_rebalance(rig):
-    one = rig(environment={"BUSY": "3"}, per_instance=[{"STORE": '{"a": 1}'}])
+def test_query_waits_for_a_rebalance(speaking_rig):
+    one = speaking_rig(environment={"BUSY": "3"}, per_instance=[{"STORE": '{"a": 1}'}])
     assert started(one).query("totals") == {"a": 1}
 
 
 @pytest.mark.deep
-def test_a_rebalance_that_does_not_end_is_not_an_answer(rig):
-    one = rig(environment={"BUSY": "10000"}, start_timeout=1)
+def test_a_rebalance_that_does_not_end_is_not_an_answer(speaking_rig):
+    one = speaking_rig(environment={"BUSY": "10000"}, start_timeout=1)
     with pytest.raises(ApplicationNotReady, match="503"):
         started(one).query("totals")
 
 
 @pytest.mark.deep
-def test_two_instances_that_contradict_each_other_are_damaged(rig):
-    one = rig(start_timeout=1, per_instance=[{"STORE": '{"k": 1}'}, {"STORE": '{"k": 2}'}])
+def test_two_instances_that_contradict_each_other_are_damaged(speaking_rig):
+    one = speaking_rig(start_timeout=1, per_instance=[{"STORE": '{"k": 1}'}, {"STORE": '{"k": 2}'}])
     with pytest.raises(PermanentError, match="different values"):
         started(one).query("totals")
 
@@ -53,8 +53,8 @@ def test_a_key_that_is_there_twice_is_damaged(local):
 
 
 @pytest.mark.deep
-def test_no_running_instance_answers_nothing_rather_than_an_empty_store(rig):
-    one = rig(start_timeout=1)
+def test_no_running_instance_answers_nothing_rather_than_an_empty_store(speaking_rig):
+    one = speaking_rig(start_timeout=1)
     with pytest.raises(ApplicationNotReady, match="no instance is running"):
         one.open().query("totals")
 
@@ -74,22 +74,22 @@ def test_each_key_is_asked_of_the_instance_that_has_it(any_rig):
 
 
 @pytest.mark.deep
-def test_a_key_that_is_nowhere_and_a_store_that_is_none_are_told_apart(directory_rig):
-    application = started(directory_rig(per_instance=[{"STORE": "{}"}, {"STORE": "{}"}]))
+def test_a_key_that_is_nowhere_and_a_store_that_is_none_are_told_apart(speaking_directory_rig):
+    application = started(speaking_directory_rig(per_instance=[{"STORE": "{}"}, {"STORE": "{}"}]))
     assert asked(application, "a") == (KeyAnswer(instance="one", found=False),)
     with pytest.raises(NoKeyRoute):
         asked(application, "a", store="others")
 
 
 @pytest.mark.deep
-def test_a_key_waits_for_a_rebalance(rig):
-    one = rig(environment={"BUSY": "3"}, per_instance=[{"STORE": '{"a": 1}'}])
+def test_a_key_waits_for_a_rebalance(speaking_rig):
+    one = speaking_rig(environment={"BUSY": "3"}, per_instance=[{"STORE": '{"a": 1}'}])
     assert asked(started(one), "a")[0].value == 1
 
 
 @pytest.mark.deep
-def test_an_application_without_queries_by_key_is_not_asked(rig):
-    application = started(rig(control={"query_key": None}, per_instance=[{"STORE": '{"a": 1}'}]))
+def test_an_application_without_queries_by_key_is_not_asked(speaking_rig):
+    application = started(speaking_rig(control={"query_key": None}, per_instance=[{"STORE": '{"a": 1}'}]))
     with pytest.raises(NoKeyRoute, match="offers no queries by key"):
         asked(application, "a")
     assert application.query("totals") == {"a": 1}

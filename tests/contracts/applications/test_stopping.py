@@ -97,8 +97,8 @@ def test_who_can_say_that_it_closed_is_clean_only_when_it_does(any_rig):
 
 @pytest.mark.deep
 @pytest.mark.parametrize("answer", ["never", "[]", '{"closed": 1}'])
-def test_an_answer_that_is_none_says_nothing(rig, answer):
-    one = rig(environment={"CLOSE": answer}, control={"close": "/close"})
+def test_an_answer_that_is_none_says_nothing(speaking_rig, answer):
+    one = speaking_rig(environment={"CLOSE": answer}, control={"close": "/close"})
     report = started(one).stop(timeout=2)
     assert report.gone
     assert clean(report) == [False, False]
@@ -113,8 +113,8 @@ def test_without_a_way_to_close_the_end_of_the_program_speaks_for_it(rig):
 
 
 @pytest.mark.deep
-def test_closing_in_error_is_not_clean(rig):
-    one = rig(per_instance=[{"HEALTH": "ERROR"}])
+def test_closing_in_error_is_not_clean(speaking_rig):
+    one = speaking_rig(per_instance=[{"HEALTH": "ERROR"}])
     report = started(one).stop(timeout=10)
     assert report.gone
     assert clean(report) == [False, True]

@@ -40,7 +40,7 @@ class Rig:
             "working_directory": str(directory),
             "command": [sys.executable, str(PROGRAM)],
             "environment": {
-                "PORT": "{port}",
+                **({} if kind == "silent" else {"PORT": "{port}"}),
                 "STATE_DIR": "{state_directory}",
                 "APPLICATION_ID": APPLICATION_ID,
                 "UNTIL": str(os.getpid()),
@@ -49,9 +49,13 @@ class Rig:
             "instances": [
                 {
                     "name": name,
-                    "url": url,
+                    **({} if kind == "silent" else {"url": url}),
                     "state_directory": str(state),
-                    "environment": per_instance[number] if number < len(per_instance) else {},
+                    "environment": {
+                        # A test looks there. The port for applications is not told.
+                        **({"PORT": url.rpartition(":")[2]} if kind == "silent" else {}),
+                        **(per_instance[number] if number < len(per_instance) else {}),
+                    },
                 }
                 for number, (name, url, state) in enumerate(zip(self.names, self.urls, self.states, strict=True))
             ],
@@ -60,7 +64,7 @@ class Rig:
         }
 
     def runs(self):
-        ways = {"process": self.processes, "command": self.programs, "docker": self.containers}
+        ways = {"process": self.processes, "silent": self.processes, "command": self.programs, "docker": self.containers}
         return ways[self.kind]()
 
     def processes(self):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.application_kind import ApplicationKind
-from streams_recovery.core.group_members import KnownInstance, Roll, processes, rejoin_seconds, roll
+from streams_recovery.core.group_members import KnownInstance, Roll, processes, rejoin_seconds, roll, state_by_group
 from streams_recovery.core.kafka_types import GroupMember
 
 THREADS = ApplicationKind.KAFKA_STREAMS.dialect.members
@@ -227,3 +227,23 @@ def played(world: World, events: list[tuple[str, int]], when: str) -> None:
             world.unknown.discard(f"u{one}")
         # One that started again under its old name is no ghost any more: its members are the same to the broker.
         world.ghosts -= world.known | world.unknown
+
+
+def member(process: str, thread: int) -> GroupMember:
+    client = f"orders-{process}-StreamThread-{thread}-consumer"
+    return GroupMember(member_id=client, client_id=client, host="/10.0.0.1", group_instance_id=None)
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "instances", "word"),
+    [
+        ("Empty", [], 1, "CREATED"),
+        ("Stable", [member("a", 1), member("a", 2)], 1, "RUNNING"),
+        ("Stable", [member("a", 1), member("a", 2)], 2, "REBALANCING"),
+        ("Stable", [member("a", 1), member("b", 1)], 2, "RUNNING"),
+        ("PreparingRebalance", [member("a", 1), member("b", 1)], 2, "REBALANCING"),
+        ("Reconciling", [member("a", 1)], 1, "REBALANCING"),
+    ],
+)
+def test_instances_that_say_nothing_run_when_all_have_joined(state: str, members: list[GroupMember], instances: int, word: str) -> None:
+    assert state_by_group(state, members, instances) == word

@@ -41,18 +41,22 @@ class Control(Section):
 
 
 class ProcessInstance(Section):
-    """One operating system process. ``environment`` is laid over the one of all instances; ``state_directory`` is its ``state.dir``."""
+    """One operating system process. ``environment`` is laid over the one of all instances; ``state_directory`` is its ``state.dir``. One without a ``url`` has
+    no HTTP interface, and its state is read off the consumer group. In ``pid_file`` its program writes its pid: so it is found where it was not started from
+    here.
+    """
 
     name: InstanceName
-    url: Url
+    url: Url | None = None
     state_directory: LocalPath
+    pid_file: LocalPath | None = None
     environment: Environment = Field(default_factory=dict)
 
     def filled(self, text: str) -> str:
         """``text`` with this instance's ``{name}``, ``{port}`` and ``{state_directory}``. Other braces stay as they are."""
         if "{" not in text:
             return text
-        port = urlsplit(self.url).port
+        port = None if self.url is None else urlsplit(self.url).port
         values = {"{name}": self.name, "{state_directory}": self.state_directory, "{port}": "" if port is None else str(port)}
         if len(text) + sum(text.count(placeholder) * len(value) for placeholder, value in values.items()) > _MOST_ARGUMENT:
             raise ValueError(f"{text[:60]!r} has more than {_MOST_ARGUMENT} characters once it is filled for {self.name}")
@@ -64,17 +68,21 @@ class ProcessInstance(Section):
 def check_addresses(instances: Iterable[ProcessInstance], control: Control) -> None:
     """Raise ``ValueError`` for an instance whose answers the network could read or give, unless that is allowed."""
     for instance in instances:
+        if instance.url is None:
+            continue
         require_encrypted(instance.url, allowed=control.allow_http, setting="control.allow_http")
 
 
 class ProcessRuns(StartingKind):
     """Processes on the machine that runs the tasks. ``directory`` keeps pid files and logs.
 
-    ``{name}``, ``{port}`` and ``{state_directory}`` in ``command`` and in values of ``environment`` stand for those of the instance.
+    ``{name}``, ``{port}`` and ``{state_directory}`` in ``command``, ``running_as`` and in values of ``environment`` stand for those of the instance.
+    ``running_as`` is the exact command line of a running instance: by that one is found which was not started from here.
     """
 
     directory: LocalPath
     command: Argv
+    running_as: Argv | None = None
     working_directory: LocalPath | None = None
     environment: Environment = Field(default_factory=dict)
     instances: Annotated[tuple[ProcessInstance, ...], Field(min_length=1)]
@@ -92,7 +100,24 @@ class ProcessRuns(StartingKind):
 
     @property
     def no_pause_because(self) -> str | None:
+        if silent := self.silent:
+            return f"instances without a url have nothing that could be asked to pause: {', '.join(silent)}"
         return self.control.no_pause_because("runs.process.control")
+
+    @property
+    def silent(self) -> list[str]:
+        """The instances without an HTTP interface."""
+        return [one.name for one in self.instances if one.url is None]
+
+    @property
+    def control_of_all(self) -> Control:
+        """The interface that every instance has: what one of them cannot be asked, none is."""
+        verbs = ("pause", "resume", "query", "query_key", "owner", "close")
+        return self.control.model_copy(update=dict.fromkeys(verbs)) if self.silent else self.control
+
+    def running_as_of(self, instance: ProcessInstance) -> list[str] | None:
+        """The command line that one instance is found by, None if it is not."""
+        return None if self.running_as is None else [instance.filled(argument) for argument in self.running_as]
 
     def command_of(self, instance: ProcessInstance) -> list[str]:
         """The program and arguments that start one instance."""
@@ -109,25 +134,33 @@ class ProcessRuns(StartingKind):
     def reached(self, state: PurePath) -> Iterator[str]:
         for one in self.instances:
             yield f"the instance {one.name} in {self.directory}"
-            yield f"the instance at {one.url}"
+            if one.url is not None:
+                yield f"the instance at {one.url}"
+            if one.pid_file is not None:
+                yield f"the process in {one.pid_file}"
+            if (argv := self.running_as_of(one)) is not None:
+                yield f"the process with the command line {' '.join(argv)}"
             yield f"the local state in {one.state_directory / state}"
 
     def cut_over(self, environment: Mapping[str, str], command: Argv | None) -> Self:
-        return self.model_copy(update={"environment": {**self.environment, **environment}, "command": command or self.command})
+        changes = {"environment": {**self.environment, **environment}, "command": command or self.command}
+        # Another program has another command line.
+        return self.model_copy(update=changes if command is None else {**changes, "running_as": None})
 
     def in_sandbox(self, section: SandboxProcess) -> Self:
         """The section for the sandbox. Raises ``ValueError`` for an address that would have to be encrypted."""
         check_addresses(section.instances, self.control)
-        changes = {"directory": section.directory, "instances": section.instances}
+        # What runs there is started from here: found by a command line it could be the application itself.
+        changes = {"directory": section.directory, "instances": section.instances, "running_as": None}
         return self.model_copy(update=changes).cut_over(section.environment, section.command)
 
     def shared_with(self, sandbox: Self, section: str) -> Iterable[str]:
         if self.directory == sandbox.directory:
             yield f"{section}.process.directory: it is that of the application itself, whose processes {section} would stop"
-        urls = {instance.url for instance in self.instances}
+        own = {value for one in self.instances for value in (one.url, one.pid_file) if value is not None}
         for instance in sandbox.instances:
-            if instance.url in urls:
-                yield f"{section}.process.instances: {instance.url} is an instance of the application itself"
+            for value in own.intersection((instance.url, instance.pid_file)):
+                yield f"{section}.process.instances: {value} is an instance of the application itself"
 
     @model_validator(mode="after")
     def _can_be_started(self) -> Self:
@@ -142,6 +175,12 @@ class ProcessRuns(StartingKind):
     @model_validator(mode="after")
     def _apart(self) -> Self:
         _require_apart(self.instances)
+        lines = Counter(tuple(self.running_as_of(one) or ()) for one in self.instances)
+        if self.running_as is not None and max(lines.values()) > 1:
+            raise ValueError(
+                "running_as: two instances have one command line, by which nobody could tell them apart; put {name}, {port} or {state_directory} into it, or "
+                "give each a pid_file"
+            )
         return self
 
 
@@ -204,8 +243,8 @@ def _require_apart(instances: Iterable[ProcessInstance]) -> None:
 def _twice(instances: Iterable[ProcessInstance]) -> Iterator[tuple[str, str]]:
     """Each kind of value that two of them have in common and must not, with the first such value."""
     every = list(instances)
-    for what in ("name", "url", "state_directory"):
-        counted = Counter(getattr(instance, what) for instance in every)
+    for what in ("name", "url", "state_directory", "pid_file"):
+        counted = Counter(value for instance in every if (value := getattr(instance, what)) is not None)
         twice = sorted(value for value, count in counted.items() if count > 1)
         if twice:
             yield what, twice[0]

@@ -1,0 +1,228 @@
+"""Processes without an HTTP interface, and processes that were not started from here: found with proof, ended by a signal, never taken for another one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from pydantic import ValidationError
+
+from streams_recovery.application.instance_record import Process, birth
+from streams_recovery.config.runs import Runs, SandboxProcess
+from streams_recovery.core.errors import ApplicationRunning, Refused
+from tests.support.applications.rig import APPLICATION_ID, PROGRAM, gone, wait
+from tests.support.applications.states import GONE, RUNNING, UNKNOWN, clean, started, states
+
+# Ended by itself should a test be killed. The number makes each command line another one.
+IDLE = "import sys, time\ntime.sleep(120)"
+
+
+def idle(*marks):
+    return [sys.executable, "-c", IDLE, *marks]
+
+
+@pytest.fixture
+def others():
+    """Programs that somebody else has started."""
+    made = []
+
+    def start(argv, **more):
+        made.append(subprocess.Popen(argv, start_new_session=True, **more))
+        wait(lambda: birth(made[-1].pid) is not None)
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.kill()
+        one.wait()
+
+
+def reaped(process):
+    """Wait for the end of a child of ours: a zombie is gone for whoever looks, and reaping it is the parent's work."""
+    return process.wait(timeout=15)
+
+
+def test_it_says_nothing_is_stopped_by_a_signal_and_seen_to_end(silent):
+    one = silent()
+    application = started(one)
+    assert not application.can_pause
+    assert [(s.state, s.streams_state, s.silent) for s in application.status()] == [(RUNNING, None, True), (RUNNING, None, True)]
+    with pytest.raises(Refused, match="no way to pause"):
+        application.pause()
+    application.resume()
+    with pytest.raises(Refused, match="no queries"):
+        application.query("totals")
+    report = application.stop(timeout=10)
+    assert (report.clean, [s.stopped_here for s in report.instances]) == (True, [True, True])
+
+
+def test_a_port_of_which_one_instance_is_silent_asks_none_to_pause(local):
+    one = local()
+    one.section["instances"][1].pop("url")
+    one.section["instances"][1]["environment"] = {"PORT": one.urls[1].rpartition(":")[2]}
+    application = started(one)
+    assert [s.streams_state for s in application.status()] == ["RUNNING", None]
+    assert not application.can_pause
+    with pytest.raises(Refused):
+        application.pause()
+    assert application.stop(timeout=10).clean
+
+
+@pytest.mark.parametrize("by", ["pid file", "command line"])
+def test_one_that_was_not_started_from_here_is_found_stopped_and_never_called_clean(silent, others, by):
+    one = silent()
+    one.section["running_as"] = idle("{name}") if by == "command line" else None
+    program = others(idle("one"))
+    if by == "pid file":
+        file = one.directory / "one.pid"
+        file.write_text(f"{program.pid}\n")
+        one.section["instances"][0]["pid_file"] = str(file)
+    application = one.open()
+    assert states(application) == [RUNNING, GONE]
+    assert f"pid {program.pid} by" in application.status()[0].detail
+    with pytest.raises(ApplicationRunning, match="not started from here"):
+        application.wipe_state()
+    report = application.stop(timeout=10)
+    assert reaped(program) == -signal.SIGTERM
+    assert (report.gone, clean(report), report.instances[0].stopped_here) == (True, [False, False], True)
+    assert states(one.open()) == [GONE, GONE]
+    one.section["running_as"] = None
+    assert started(one).stop(timeout=10).clean, "what is started from here is seen to end"
+
+
+def test_a_start_leaves_alone_what_runs_already(silent, others):
+    one = silent()
+    one.section["running_as"] = idle("{name}")
+    program = others(idle("one"))
+    one.open().start()
+    wait(lambda: one.files("two").started() is not None)
+    assert one.files("one").started() is None
+    assert program.poll() is None
+
+
+def test_who_does_not_end_by_sigterm_is_killed(silent, others):
+    one = silent()
+    deaf = [sys.executable, "-c", f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('up', flush=True)\n{IDLE}", "one"]
+    one.section["running_as"] = [*deaf[:-1], "{name}"]
+    program = others(deaf, stdout=subprocess.PIPE)
+    assert program.stdout.readline() == b"up\n"
+    report = one.open().stop(timeout=1)
+    assert reaped(program) == -signal.SIGKILL
+    assert (report.gone, clean(report)) == (True, [False, False])
+
+
+def test_a_pid_file_that_is_older_than_the_process_names_none(silent, others):
+    one = silent()
+    somebody = others(idle("somebody"))
+    file = one.directory / "one.pid"
+    file.write_text(str(somebody.pid))
+    os.utime(file, (time.time() - 3600, time.time() - 3600))
+    one.section["instances"][0]["pid_file"] = str(file)
+    application = one.open()
+    assert states(application) == [GONE, GONE]
+    application.stop(timeout=1)
+    assert somebody.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "doubt"),
+    [("no pid", 0o600, "no pid in it"), ("1", 0o600, "no pid in it"), ("", 0o600, "no pid in it"), ("{pid}", 0o666, "others can write")],
+)
+def test_a_pid_file_that_proves_nothing_is_no_proof_of_an_end(silent, others, text, mode, doubt):
+    one = silent()
+    somebody = others(idle("somebody"))
+    file = one.directory / "one.pid"
+    file.write_text(text.format(pid=somebody.pid))
+    file.chmod(mode)
+    one.section["instances"][0]["pid_file"] = str(file)
+    application = one.open()
+    first = application.status()[0]
+    assert (first.state, doubt in first.detail) == (UNKNOWN, True)
+    with pytest.raises(ApplicationRunning):
+        application.wipe_state()
+    assert not application.stop(timeout=1).gone
+    assert somebody.poll() is None
+
+
+def test_a_command_line_that_two_processes_have_names_neither(silent, others):
+    one = silent()
+    one.section["running_as"] = idle("{name}")
+    two = [others(idle("one")), others(idle("one"))]
+    application = one.open()
+    first = application.status()[0]
+    assert first.state is UNKNOWN
+    assert all(str(program.pid) in first.detail for program in two)
+    assert application.stop(timeout=1).instances[0].state is UNKNOWN
+    assert [program.poll() for program in two] == [None, None]
+
+
+@pytest.mark.parametrize("argv", [["{0}x"], ["{0}", "more"], []], ids=["another argument", "one argument more", "one less"])
+def test_only_the_exact_command_line_is_one(silent, others, argv):
+    one = silent()
+    one.section["running_as"] = idle("{name}")
+    somebody = others(idle(*(text.format("one") for text in argv)))
+    application = one.open()
+    assert states(application) == [GONE, GONE]
+    application.stop(timeout=1)
+    assert somebody.poll() is None
+
+
+def test_another_user_s_process_is_not_signalled(silent, others):
+    if os.geteuid() != 0:
+        pytest.skip("NOT checked: only root can start a program as somebody else")
+    one = silent()
+    script = (
+        "import os, sys\n"
+        "from streams_recovery.application.found_process import by_command_line\n"
+        "os.setuid(65534)\n"
+        "print(by_command_line(sys.argv[1:]).doubt)"
+    )
+    argv = idle("one")
+    somebody = others(argv)
+    told = subprocess.run([sys.executable, "-c", script, *argv], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert f"pid {somebody.pid} has its command line, and is another user's" in told
+    assert somebody.poll() is None
+    assert one.kind == "silent"
+
+
+def test_a_program_that_leaves_its_session_is_seen_by_its_pid_file(silent):
+    """As daemons do: what was started ends at once with 0, and the pid file names what goes on."""
+    one = silent()
+    file = one.directory / "one.pid"
+    daemon = (
+        "import os, subprocess, sys\n"
+        f"child = subprocess.Popen([sys.executable, {str(PROGRAM)!r}], start_new_session=True)\n"
+        f"open({str(file)!r}, 'w').write(str(child.pid))\n"
+    )
+    one.section["command"] = [sys.executable, "-c", daemon]
+    one.section["instances"] = one.section["instances"][:1]
+    one.section["instances"][0]["pid_file"] = str(file)
+    application = one.open()
+    application.start()
+    wait(lambda: states(application) == [RUNNING] and "not started from here" in application.status()[0].detail)
+    pid = int(file.read_text())
+    process = Process(pid=pid, born=birth(pid))
+    report = application.stop(timeout=10)
+    gone(process)
+    assert (report.gone, clean(report)) == (True, [False])
+
+
+def test_instances_that_one_command_line_would_find_are_refused(silent):
+    one = silent()
+    one.section["running_as"] = idle("same")
+    with pytest.raises(ValidationError, match="nobody could tell them apart"):
+        Runs.model_validate(one.runs())
+
+
+def test_a_sandbox_is_never_found_by_the_command_line_of_the_application(silent, tmp_path):
+    one = silent()
+    one.section["running_as"] = idle("{name}")
+    runs = Runs.model_validate(one.runs())
+    sandbox = {"directory": str(tmp_path / "sandbox"), "instances": [{"name": "one", "state_directory": str(tmp_path / "scratch")}]}
+    made = runs.chosen.in_sandbox(SandboxProcess.model_validate(sandbox))
+    assert made.running_as is None
+    assert APPLICATION_ID not in made.directory
