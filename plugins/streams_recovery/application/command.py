@@ -1,7 +1,7 @@
 """An application behind programs of the user's own: systemd, kubectl, docker compose, whatever runs it.
 
 Every verb is an argument list, run without a shell, with nothing in its environment but what is configured and a few variables of the login. What
-each finds and prints, and its exit status, is in docs/your-application.md, "Programs of your own". Of its output 32 MiB are read.
+each finds and prints, and its exit status, is in docs/programs.md. Of its output 32 MiB are read.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from streams_recovery.application.process import scrubbed
 from streams_recovery.config.fields import Argv
 from streams_recovery.config.runs import CommandRuns
 from streams_recovery.core import codec
+from streams_recovery.core.checks.run_answers import wrong_form
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, PermanentError, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, answer_of
@@ -47,6 +48,7 @@ _ERRORS: Mapping[int, type[PermanentError]] = {
     NO_KEY_ROUTE: NoKeyRoute,
 }
 _COMPLAINT_BYTES = 4096
+_MOST_WRONG: Final = 10
 CONFIRM_SECONDS: Final = 1.0
 # The process groups of programs that run now.
 _RUNNING: Final[set[int]] = set()
@@ -237,12 +239,24 @@ def _waited(program: subprocess.Popen[bytes], seconds: float, confirm: Callable[
 
 
 def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:
-    instances: tuple[InstanceStatus, ...] = _decoded(tuple[InstanceStatus, ...], verb, printed, may_lack=_MAY_LACK)
-    if not instances:
+    if wrong := wrong_form(_read(verb, printed)):
         raise ConfigInvalid(
-            f"the {verb} program names no instance", next_step="name every instance that is meant to exist, gone ones included", verb=verb
+            f"the {verb} program answered wrongly: {'; '.join(map(str, wrong[:_MOST_WRONG]))}",
+            next_step=f"correct the program in runs.command.{verb}; docs/programs.md has every field",
+            verb=verb,
+            wrong=wrong,
         )
+    instances: tuple[InstanceStatus, ...] = _decoded(tuple[InstanceStatus, ...], verb, printed, may_lack=_MAY_LACK)
     return instances
+
+
+def _read(verb: str, printed: bytes) -> Any:
+    try:
+        return json.loads(printed)
+    except (ValueError, RecursionError) as error:
+        raise ConfigInvalid(
+            f"the output of {verb} is not JSON: {error}", next_step=f"correct the program in runs.command.{verb}", verb=verb
+        ) from error
 
 
 def _answers(printed: bytes, count: int) -> tuple[KeyAnswer, ...]:
@@ -262,16 +276,15 @@ def _answers(printed: bytes, count: int) -> tuple[KeyAnswer, ...]:
 
 
 def _decoded(kind: Any, verb: str, printed: bytes, *, may_lack: Mapping[str, Any] | None = None) -> Any:
+    found = _read(verb, printed)
     try:
-        found = json.loads(printed)
         if may_lack and isinstance(found, list):
             found = [{**may_lack, **item} if isinstance(item, dict) else item for item in found]
         elif may_lack and isinstance(found, dict):
             found = {**may_lack, **found}
         return codec.decode(kind, found, where=f"the output of {verb}")
-    except (ValueError, Damaged) as error:
-        reason = error.reason if isinstance(error, Damaged) else f"the output of {verb} is not JSON: {error}"
-        raise ConfigInvalid(reason, next_step=f"correct the program in runs.command.{verb}", verb=verb) from error
+    except Damaged as error:
+        raise ConfigInvalid(error.reason, next_step=f"correct the program in runs.command.{verb}", verb=verb) from error
 
 
 def _filled(argument: str, replace: Mapping[str, str]) -> str:

@@ -282,7 +282,7 @@ class Process:
 
 
 # In the place of a supervisor, for an instance that was not started from here.
-NOBODY: Final = Process(pid=0, born="")
+NO_SUPERVISOR: Final = Process(pid=0, born="")
 
 
 def birth(pid: int) -> str | None:

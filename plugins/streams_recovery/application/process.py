@@ -18,7 +18,7 @@ from pathlib import Path
 
 from streams_recovery.application import instance_record
 from streams_recovery.application.found_process import NOT_THERE, FoundProcess, by_command_line, by_pid_file
-from streams_recovery.application.instance_record import NOBODY, Ended, InstanceFiles, Place, Process, Started, is_hidden, session_of
+from streams_recovery.application.instance_record import NO_SUPERVISOR, Ended, InstanceFiles, Place, Process, Started, is_hidden, session_of
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.local_state import checked, open_files, since, task_directory_of, wipe
 from streams_recovery.application.port import (
@@ -203,7 +203,7 @@ class ProcessApplication:
             if not on_record and (process := self._found(name).process) is not None:
                 files.home.mkdir(parents=True, exist_ok=True)
                 now = time.time_ns() // 1_000_000
-                files.write(Started(run=uuid.uuid4().hex, place=Place.here(), supervisor=NOBODY, process=process, at=now))
+                files.write(Started(run=uuid.uuid4().hex, place=Place.here(), supervisor=NO_SUPERVISOR, process=process, at=now))
 
     def _living_runs(self) -> dict[str, Started]:
         found = {name: files.started() for name, files in self._files.items()}

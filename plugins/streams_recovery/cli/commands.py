@@ -151,6 +151,7 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
         ),
     ),
     Panel.LOOKING: (
+        Command("check-runs", "check_runs:check_runs", "Play what runs an application, and say field by field what was answered wrongly."),
         Command("advise", "look:advise", "Say what makes a recovery slow or impossible, with the commands that change it."),
         Command("evidence", "look:evidence", "Print what a restore compared, and the hashes of it."),
         Command(

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streams_recovery.cli.left import told_when_ended
+from streams_recovery.cli.left import report_when_ended
 from streams_recovery.config.backup import SPARK_CONNECTION
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
@@ -77,7 +77,7 @@ def recovery_of(name: str, configs: Path, site: str | None = None, *, anew: bool
 
     with (
         open_context(config, connections, process=this_process(), applications=applications, site=site, anew=anew) as recovery,
-        told_when_ended(recovery),
+        report_when_ended(recovery),
         kept_current(recovery),
     ):
         yield recovery

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def told_when_ended(recovery: RecoveryContext) -> Iterator[None]:
+def report_when_ended(recovery: RecoveryContext) -> Iterator[None]:
     """Say what is left when the block is ended from outside, unless the call has only read."""
     try:
         yield

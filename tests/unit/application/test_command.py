@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -19,8 +20,8 @@ from streams_recovery.config.runs import CommandRuns
 from streams_recovery.core.errors import ApplicationRunning
 from tests.support.project import PROJECT
 
-CONTROL = PROJECT / "examples" / "programs" / "control.py"
-PAGE = (PROJECT / "docs" / "your-application.md").read_text(encoding="utf-8").split("## Programs of your own")[1].split("\n## ")[0]
+PROGRAMS = PROJECT / "examples" / "programs"
+PAGE = (PROJECT / "docs" / "programs.md").read_text(encoding="utf-8")
 # It ends by itself when it is asked to, as Kafka Streams does behind its hook; "deaf" does not.
 PROGRAM = """
 import signal, sys, time
@@ -43,17 +44,17 @@ def until(true: Callable[[], bool]) -> None:
     assert true()
 
 
-@pytest.fixture
-def application(tmp_path: Path) -> Iterator[Application]:
+@pytest.fixture(params=["control.py", "control.sh"])
+def application(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Application]:
     """One whose program ends with this status when it is asked to, and is up."""
-    import json
-
     made: list[CommandApplication] = []
 
     def application(ends_with: str) -> CommandApplication:
-        program = [sys.executable, "-c", PROGRAM, ends_with]
-        environment = {"RECORDS": str(tmp_path / "records"), "STATE": str(tmp_path / "state"), "PROGRAM": json.dumps(program)}
-        verbs = {verb: [sys.executable, str(CONTROL), verb] for verb in ("status", "stop", "start", "wipe")}
+        (tmp_path / "program.py").write_text(PROGRAM)
+        words = [sys.executable, str(tmp_path / "program.py"), ends_with]
+        program = json.dumps(words) if request.param == "control.py" else " ".join(words)
+        environment = {"RECORDS": str(tmp_path / "records"), "STATE": str(tmp_path / "state"), "PROGRAM": program}
+        verbs = {verb: [str(PROGRAMS / request.param), verb] for verb in ("status", "stop", "start", "wipe")}
         made.append(CommandApplication(CommandRuns.model_validate({**verbs, "environment": environment}), "shop"))
         return made[-1]
 
@@ -76,7 +77,8 @@ def test_the_example_starts_once_stops_cleanly_and_wipes_only_what_is_gone(appli
     [never] = shop.status()
     assert (never.state, never.closed_cleanly, never.stopped_here) == (InstanceState.GONE, False, None)
     up = started(shop, tmp_path)
-    assert (up.state, up.streams_state, up.closed_cleanly) == (InstanceState.RUNNING, "RUNNING", None)
+    assert up.silent
+    assert (up.state, up.streams_state, up.closed_cleanly) == (InstanceState.RUNNING, None, None)
     shop.start()
     assert shop.status() == (up,), "what runs is left alone"
     with pytest.raises(ApplicationRunning):
@@ -141,10 +143,13 @@ def test_a_process_whose_attendant_was_killed_still_runs_and_one_that_crashed_ha
 
 
 def test_the_page_has_every_program_every_field_and_every_exit_status() -> None:
-    rows = {name for row in re.findall(r"^\| (`[^|]*) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    tables = PAGE.split("\n## ")[1]
+    rows = {name for row in re.findall(r"^\| (`[^|]*) \|", tables, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     verbs = {name for name in CommandRuns.model_fields if name not in ("environment", "timeout_seconds")}
     assert rows == verbs | {one.name for one in fields(InstanceStatus)}
     assert all(f'"{one.name}"' in PAGE for one in fields(WipeReport))
     assert all(f"`{state.value}`" in PAGE for state in InstanceState)
+    for kind, name in (("bash", "control.sh"), ("python", "control.py")):
+        assert f"```{kind}\n{(PROGRAMS / name).read_text(encoding='utf-8').rstrip()}\n```" in PAGE, "the page shows what the tests run"
     for page in ("quick-start.md", "configuration.md", "kubernetes-native.md"):
-        assert "](your-application.md#programs-of-your-own)" in (PROJECT / "docs" / page).read_text(encoding="utf-8"), page
+        assert "](programs.md)" in (PROJECT / "docs" / page).read_text(encoding="utf-8"), page
