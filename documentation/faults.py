@@ -11,7 +11,7 @@ from typing import Final
 
 TESTS: Final = Path(__file__).resolve().parents[1] / "tests"
 PAGE: Final = "reliability.md"
-FAULTS: Final = tuple(f"F{number}" for number in range(1, 116))
+FAULTS: Final = tuple(f"F{number}" for number in range(1, 117))
 # A fault's heading, and what stands below it up to the next heading.
 _SECTION: Final = re.compile(r"^### (F\d+) · [^\n]+\n(.*?)(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
 

@@ -116,6 +116,10 @@ class CommandApplication:
 
     def query(self, store: str) -> dict[str, object]:
         """Run the query program."""
+        if self._section.query is None:
+            raise NoKeyRoute(
+                "this application offers no way to query", next_step="set runs.command.query in the configuration", store=store
+            )
         return json_object(self._run("query", self._section.query, replace={"{store}": store}), where="the query program")
 
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:  # noqa: ARG002

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.application import http_control
 from streams_recovery.application.http_control import Reported, token_in
@@ -46,9 +46,9 @@ class Fleet:
                 raise ConfigInvalid(str(error), next_step="correct the address, or the control section", url=url) from None
 
     def reports(self, names: Iterable[str]) -> dict[str, Reported]:
-        """The reports of these instances, asked for at the same time: one that hangs costs its time-out once."""
+        """The reports of these instances, asked for at the same time: one that hangs costs its time-out once. Empty where there is no way to ask."""
         requested = list(names)
-        if not requested:
+        if not requested or self.control.health is None:
             return {}
         token = token_in(self.control.token_file)
         with ThreadPoolExecutor(max_workers=min(len(requested), _AT_ONCE)) as pool:
@@ -58,7 +58,8 @@ class Fleet:
     def completed(self, looks: Mapping[str, InstanceStatus]) -> tuple[InstanceStatus, ...]:
         """These instances, with what those that are not gone report of themselves."""
         reported = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
-        return tuple(reported[name].on(look) if name in reported else look for name, look in looks.items())
+        silent = self.control.health is None
+        return tuple(reported[name].on(look) if name in reported else replace(look, silent=silent) for name, look in looks.items())
 
     def pause(self) -> None:
         """Pause every instance and see that each says so. Instances that had been paused before a failure stay paused."""
@@ -87,9 +88,9 @@ class Fleet:
         reports = self.reports(runs)
         for name, run in runs.items():
             # False until an answer has come: this process may be killed before.
-            files[name].ask_to_stop(run, reports[name].state, reported_closed=None if self.control.close is None else False)
+            files[name].ask_to_stop(run, _state(reports, name), reported_closed=None if self.control.close is None else False)
         for name, reported_closed in self.closed(runs, seconds=seconds).items():
-            files[name].ask_to_stop(runs[name], reports[name].state, reported_closed=reported_closed)
+            files[name].ask_to_stop(runs[name], _state(reports, name), reported_closed=reported_closed)
 
     def closed(self, names: Iterable[str], *, seconds: float) -> dict[str, bool]:
         """True for each of these instances that says that it has closed Kafka Streams, asked all at the same time. Empty where there is no way to ask."""
@@ -105,7 +106,7 @@ class Fleet:
         """Every key over all running instances. While the application rebalances, asked again for up to ``seconds``."""
         template = self.control.query
         if template is None:
-            raise Refused("this application offers no queries", next_step="set control.query in the configuration", store=store)
+            raise NoKeyRoute("this application offers no queries", next_step="set control.query in the configuration", store=store)
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -210,8 +211,8 @@ class Fleet:
         return merged
 
     def _reported(self, name: str, token: str | None) -> Reported:
-        url = self.urls.get(name)
-        return Reported(state=None) if url is None else http_control.reported(url, self.control.health, token=token)
+        url, path = self.urls.get(name), self.control.health
+        return Reported(state=None) if url is None or path is None else http_control.reported(url, path, token=token)
 
     def _url(self, name: str) -> str:
         if name not in self.urls:
@@ -223,6 +224,10 @@ class Fleet:
         if not alive:
             raise ApplicationNotReady("no instance is running", next_step="start the application")
         return alive
+
+
+def _state(reports: Mapping[str, Reported], name: str) -> str | None:
+    return reports[name].state if name in reports else None
 
 
 def await_all(statuses: Statuses, what: str, *, paused: bool, seconds: float = _SETTLE_SECONDS) -> None:

@@ -22,8 +22,10 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.request import REASON
+from streams_recovery.core.status.first_savepoint import first_lines
 from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.savepoint import SavepointRequest, before_savepoint
+from streams_recovery.operations.status.first_savepoint import first_savepoint
 
 
 @asks(*SavepointRequest.FORM, replace(REASON, default=BY_HAND), mode=(Mode, None))
@@ -42,6 +44,7 @@ def backup(call: Call) -> None:
         if request.changed_state is not ChangedState.REFUSE or call.approve is not None:
             approved(planned, planned.text, call.approve, typed=recovery.application_id)
         summary = runs.backup(runner(recovery, call.logs), request)
+        first = None if call.as_json else first_savepoint(recovery, summary.savepoint_id)
     if call.as_json:
         print_json(summary)
     else:
@@ -49,6 +52,8 @@ def backup(call: Call) -> None:
             f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new; survives the "
             f"loss of the cluster: {survives_text(survives=summary.survives_cluster_loss, unsaved=recovery.config.unsaved_outputs)}"
         )
+        for text in () if first is None else first_lines(first):
+            line(text)
 
 
 def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedState) -> StatedPlan:

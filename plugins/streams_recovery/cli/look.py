@@ -21,14 +21,14 @@ from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, StoreUnsuitable
 from streams_recovery.core.escaping import Markdown, joined, md
-from streams_recovery.core.named_transactions.way import SavepointWay
-from streams_recovery.core.preflight.findings import PreflightFinding, blocking
+from streams_recovery.core.named_transactions.way import SavepointWay, modes_text
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking, in_order
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import Compatibility, CompatibilityVerdict
 from streams_recovery.core.rollout.upgrade import BEFORE, DOUBT_ALLOWED, MAY_GO, STAYS_SAME, TOPOLOGY
 from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRequest, record_cells
 from streams_recovery.core.status.report import StatusFinding
-from streams_recovery.core.words import LATEST
+from streams_recovery.core.words import LATEST, command
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations import restore
 from streams_recovery.operations import savepoint as savepoint_steps
@@ -114,24 +114,36 @@ def preflight(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run, 2 when the store does."""
+    """Look for missing rights and unsafe settings. In the order in which to mend them; changes nothing. Exit code 3 when something blocks the run, 2 when the
+    store does.
+    """
     way: SavepointWay | None = None
+    modes = then = what = ""
+    look_again = ["--for", purpose, *(() if mode is None else ("--mode", mode.value)), *(() if site is None else ("--site", site))]
     with recovery_of(name, configs, site) as recovery:
         if site is not None and site != recovery.sites.current():
             found = dry_run.before_failover(recovery, _savepoint(recovery, savepoint))
         elif purpose == "backup":
             found = savepoint_steps.before_savepoint(recovery, mode)
             way = savepoint_way(recovery, mode)
+            modes = modes_text(recovery.config.dialect.refused, recovery.config.no_pause_because, way.missing)
+            held = () if mode is None else ("--mode", mode.value)
+            then = in_options(command("backup", name, *held))
+            what = "a savepoint" if recovery.savepoints.ids() else "the first savepoint"
         else:
             found = dry_run.before_restore(recovery, _savepoint(recovery, savepoint))
-        found = (*found, *looking.of_repository(recovery))
+        found = in_order((*found, *looking.of_repository(recovery)), command("preflight", name, *look_again))
     stopping = blocking(found)
     if as_json:
-        print_json({"ready": not stopping, **({} if way is None else {"way": way.shown}), "findings": [one.shown for one in found]})
+        shown = {} if way is None else {"way": way.shown, "modes": modes, "next": "" if stopping else then}
+        print_json({"ready": not stopping, **shown, "findings": [one.shown for one in found]})
     else:
         if way is not None:
             line(f"way: {way.text}")
+            line(f"modes: {modes}")
         _tell(found)
+        if then and not stopping:
+            line(f"Take {what}: {then}")
     if stopping:
         unsuitable = any(one.kind == looking.STORE for one in stopping)
         raise typer.Exit(StoreUnsuitable.exit_code if unsuitable else Refused.exit_code)

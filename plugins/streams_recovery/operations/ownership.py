@@ -291,7 +291,7 @@ class StartedByRole:
     def status(self) -> tuple[InstanceStatus, ...]:
         """See the port, as for the others below. Instances that have no way to say how they are get a state by the members of the group."""
         statuses = self._application.status()
-        running = [one for one in statuses if one.silent and one.state is InstanceState.RUNNING]
+        running = [one for one in statuses if one.silent and one.state is InstanceState.RUNNING and one.streams_state is None]
         if not running:
             return statuses
         try:

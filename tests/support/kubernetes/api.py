@@ -51,7 +51,9 @@ class Api:
         return json.loads(self._ask("POST", path, body))
 
     def patch(self, path: str, body: Any, kind: str = "merge-patch", manager: str = "tests") -> Any:
-        return json.loads(self._ask("PATCH", f"{path}?fieldManager={manager}", body, f"application/{kind}+json"))
+        # What a server-side apply takes is called YAML, and JSON is that too.
+        form = "yaml" if kind == "apply-patch" else "json"
+        return json.loads(self._ask("PATCH", f"{path}?fieldManager={manager}", body, f"application/{kind}+{form}"))
 
     def delete(self, path: str, body: Any = None) -> Any:
         return json.loads(self._ask("DELETE", path, body))

@@ -79,6 +79,19 @@ def rights(rig: Any, *parts: str, without: str = "") -> str:
     return str(answer["status"]["token"])
 
 
+def may_see_owner(rig: Any, group: str, plural: str, name: str, verbs: list[str]) -> None:
+    """Give the user of ``rights`` what the manifest's last part gives on the owner of the rig's workload, with these verbs of it."""
+    text = RIGHTS.read_text()
+    part = text[text.index("\n# ---\n") :].replace("\n# ", "\n").replace("\n#\n", "\n\n")
+    part = part.replace("namespace: argocd", f"namespace: {rig.namespace}").replace("namespace: airflow", f"namespace: {rig.namespace}")
+    for found in yaml.safe_load_all(part):
+        for rule in (found or {}).get("rules", ()):
+            rule |= {"apiGroups": [group], "resources": [plural], "resourceNames": [name]}
+            rule["verbs"] = [one for one in rule["verbs"] if one in verbs]
+        if found:
+            _create(rig, found, "")
+
+
 def _of(rig: Any) -> str:
     """The manifest as a person would fill it in for this rig."""
     text = RIGHTS.read_text().replace("resources: [deployments", f"resources: [{rig.workload}s")

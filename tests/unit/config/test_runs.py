@@ -163,6 +163,15 @@ def test_a_pause_needs_both_paths() -> None:
     assert section(control={"resume": None}).no_pause_because == "runs.kubernetes.control has no resume"
 
 
+def test_without_a_port_nothing_is_asked_of_pods() -> None:
+    silent = section(port=None)
+    assert silent.no_pause_because == "runs.kubernetes has no port, so nothing of its pods can be asked"
+    assert {name: value for name, value in silent.endpoints if value} == {}
+    assert section().endpoints.health == "/health"
+    with pytest.raises(ValueError, match="write port, or leave control out"):
+        section(port=None, control={"close": "/close"})
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

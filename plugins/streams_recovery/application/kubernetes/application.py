@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from streams_recovery.application.instances import Fleet
-from streams_recovery.application.kubernetes import autoscaling
-from streams_recovery.application.kubernetes.autoscaling import require_unmanaged
+from streams_recovery.application.kubernetes import autoscaling, suspending
 from streams_recovery.application.kubernetes.cluster import Cluster, StoppedPod, StopRecord, requested
 from streams_recovery.application.kubernetes.ending import PodWatch
 from streams_recovery.application.kubernetes.wiping import require_no_wipe, seen_since, wipeable, wiped
@@ -27,11 +26,14 @@ from streams_recovery.application.port import (
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.controllers import findings_of, rights_needed
+from streams_recovery.core.kubernetes.owners import Suspension
 from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, gone_by, held_update, in_slots, slot_names
 from streams_recovery.core.preflight.findings import PreflightFinding, refused
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 _OUT_OF_MEMORY: Final = "OOMKilled"
+# The word of Kafka Streams for an instance that is in its group, or comes into it, and does not work.
+_NOT_READY: Final = "REBALANCING"
 
 # For a program to end whose Kafka Streams took all the time to close, and for one that has to be killed.
 _END_SECONDS: Final = 1.0
@@ -82,6 +84,7 @@ class KubernetesApplication:
             self._cluster.scale(wanted)
         autoscaling.resumed(self._cluster, record.paused if record else (), seconds=_AUTOSCALER_SECONDS)
         autoscaling.proven_on(self._cluster, seconds=_AUTOSCALER_SECONDS)
+        suspending.given_back(self._cluster, workload, record.suspended if record else ())
         if record is not None:
             # Last: as long as something is left to be done, the next start needs the record.
             self._cluster.write(None)
@@ -93,15 +96,15 @@ class KubernetesApplication:
     def stop(self, *, timeout: float) -> StopReport:
         """Close, where it is offered, scale to zero, and wait until every pod is gone; those that are left when the time (seconds) is up are killed.
 
-        Raises ``ManagedByAnother``, ``ScaledByAnother``, ``ApplicationNotReady`` for an autoscaler that is not proven off.
+        Raises ``ManagedByAnother``, ``ScaledByAnother``, ``ApplicationNotReady`` for an autoscaler that is not proven off, and for an owner that is at work.
         """
         workload = self._cluster.workload()
         deadline = time.monotonic() + timeout
         watch = PodWatch(self._cluster, workload, lambda pods: self._seen(pods, watch), lambda pods: self._vanished(pods, watch))
         if workload.replicas or watch.left:
-            require_unmanaged(self._cluster, workload, self._section.argocd_namespace)
+            owners = suspending.required(self._cluster, workload)
             autoscaling.require_left_at_zero(self._cluster)
-            self._ask(workload, watch.left, seconds=timeout)
+            self._ask(workload, watch.left, owners, seconds=timeout)
             self._cluster.scale(0)
         watch.await_gone(seconds=max(_END_SECONDS, deadline - time.monotonic()))
         for pod in watch.to_kill:
@@ -158,29 +161,37 @@ class KubernetesApplication:
         pods = in_slots(workload.name.name, (*selected, *outside), record.instances if record else {})
         found = looks(workload, pods, record, self._section.replicas, self._cluster.node, datetime.now(UTC))
         fleet = self._fleet(pods)
-        return fleet.completed(found), fleet
+        # One that is not ready is at work in none of its group's words.
+        waiting = [name for name, pod in pods.items() if not pod.ready]
+        completed = (
+            replace(one, streams_state=_NOT_READY) if one.silent and one.name in waiting else one for one in fleet.completed(found)
+        )
+        return tuple(completed), fleet
 
     def _fleet(self, pods: Mapping[str, Pod]) -> Fleet:
-        urls = {name: f"http://{_host(pod.ip)}:{self._section.port}" for name, pod in pods.items() if pod.ip}
-        return Fleet(urls=urls, control=self._section.control, statuses=self.status)
+        port = self._section.port
+        urls = {name: f"http://{_host(pod.ip)}:{port}" for name, pod in pods.items() if pod.ip and port is not None}
+        return Fleet(urls=urls, control=self._section.endpoints, statuses=self.status)
 
-    def _ask(self, workload: Workload, left: tuple[Pod, ...], *, seconds: float) -> None:
-        """Write down the pods that are being stopped, pause the autoscalers that would start them again, and have the pods close."""
+    def _ask(self, workload: Workload, left: tuple[Pod, ...], owners: tuple[Suspension, ...], *, seconds: float) -> None:
+        """Write down the pods that are being stopped, suspend the ``owners`` and pause the autoscalers that would start them again, and have the pods close."""
         stored = self._cluster.record()
         # What an earlier stop has written down of pods counts while the workload is at zero, and is old once it was started again.
         before = None if workload.replicas else stored
         pods = in_slots(workload.name.name, left, before.instances if before else {})
         fleet = self._fleet(pods)
-        closes = self._section.control.close is not None
+        closes = self._section.endpoints.close is not None
         to_pause = autoscaling.pause_keda(self._cluster)
         record = StopRecord(
             # While something is written down nothing was started again as it should be: another one may have scaled it to less.
             replicas=max(workload.replicas, stored.replicas if stored else 0) or self._section.replicas or len(left),
             pods=requested(pods, fleet.reports(pods), before, closes=closes),
             paused=(*(stored.paused if stored else ()), *to_pause),
+            suspended=suspending.together(stored.suspended if stored else (), owners),
         )
         # Before anything is paused: a start after a kill has to know what to resume.
         self._cluster.write(record)
+        suspending.suspended(self._cluster, owners, seconds=_AUTOSCALER_SECONDS)
         autoscaling.paused(self._cluster, to_pause, seconds=_AUTOSCALER_SECONDS)
         answers = fleet.closed(pods, seconds=seconds)
         if answers:
@@ -197,7 +208,7 @@ class KubernetesApplication:
         """With pods that were created after the stop had begun, in place of an evicted one: they were not asked to close."""
         noted = {one.uid for one in record.pods}
         came = [pod for pod in pods if pod.uid not in noted and pod.uid not in watch.first and pod.node]
-        closes = self._section.control.close is not None
+        closes = self._section.endpoints.close is not None
         # A pod of a StatefulSet has the name of the one before it, and both have to have ended well.
         names = in_slots(self._section.workload_name.name, (replace(pod, ended=None, phase="") for pod in came), record.instances)
         return replace(record, pods=(*record.pods, *requested(names, {}, None, closes=closes)))
@@ -257,7 +268,7 @@ def _kept_state(cluster: Cluster, workload: Workload, application_id: str, *, wi
 
 def _in_the_way(cluster: Cluster, workload: Workload) -> tuple[PreflightFinding, ...]:
     try:
-        require_unmanaged(cluster, workload, cluster.section.argocd_namespace)
+        suspending.required(cluster, workload)
         autoscaling.require_left_at_zero(cluster)
     except Refused as error:
         kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"

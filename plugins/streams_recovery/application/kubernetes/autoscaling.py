@@ -1,6 +1,4 @@
-"""Others that scale a workload: autoscalers are proven off while it is at zero, and proven on again. A workload that Argo CD or Flux would scale up again
-is not stopped.
-"""
+"""Autoscalers of a workload are proven off while it is at zero, and proven on again."""
 
 from __future__ import annotations
 
@@ -8,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, ManagedByAnother, NotFound, Refused
-from streams_recovery.core.kubernetes.controllers import Autoscaler, Owner, ScaledObject, is_suspended, owners_of
-from streams_recovery.core.kubernetes.workload import Workload
+from streams_recovery.core.errors import ApplicationNotReady, Refused
+from streams_recovery.core.kubernetes.controllers import Autoscaler, ScaledObject
 from streams_recovery.core.waiting import poll
+from streams_recovery.core.words import shell
 
 _LOOK_SECONDS: Final = 0.25
 
@@ -26,14 +24,14 @@ def require_left_at_zero(cluster: Cluster) -> None:
                 f"{one}: {one.problem}",
                 next_step="remove that annotation while applications are stopped, or pause it by autoscaling.keda.sh/paused alone",
                 autoscalers=[one.name],
-            )
+            ).then(shell("kubectl", "annotate", f"scaledobject/{one.name}", f"{one.annotation}-", "-n", cluster.section.namespace))
     from_zero = [one.name for one in cluster.autoscalers() if one.least == 0]
     if from_zero:
         raise Refused(
             f"HorizontalPodAutoscaler {', '.join(from_zero)} has minReplicas 0, so it may scale up from zero at any moment",
             next_step="set its minReplicas to 1",
             autoscalers=from_zero,
-        )
+        ).then(shell("kubectl", "patch", "hpa", from_zero[0], "-n", cluster.section.namespace, "-p", '{"spec":{"minReplicas":1}}'))
 
 
 def pause_keda(cluster: Cluster) -> tuple[str, ...]:
@@ -99,26 +97,3 @@ def _await_none(look: Callable[[], Sequence[object]], what: str, seconds: float)
             next_step="see that its controller works (kubectl describe), then run this again",
             autoscalers=named,
         )
-
-
-def require_unmanaged(cluster: Cluster, workload: Workload, argocd_namespace: str) -> None:
-    """Raise ``ManagedByAnother`` naming every owner that is not suspended, or of which that cannot be seen."""
-    found = {owner: problem for owner in owners_of(workload, argocd_namespace) if (problem := _problem(cluster, owner))}
-    if found:
-        raise ManagedByAnother(
-            f"{workload.name} belongs to " + ", and to ".join(f"{owner}, {problem}" for owner, problem in found.items()),
-            next_step="suspend it, run this again, and end the suspension when the application runs: "
-            + "; ".join(o.suspend for o in found),
-            owners=[str(owner) for owner in found],
-        )
-
-
-def _problem(cluster: Cluster, owner: Owner) -> str:
-    """The reason why the owner is in the way, empty when it is not."""
-    if not owner.name or not owner.namespace:
-        return "whose own object is not named on the workload, so whether it is suspended cannot be seen"
-    try:
-        suspended = is_suspended(owner, cluster.owner(owner))
-    except (ConfigInvalid, NotFound) as error:
-        return f"of which cannot be seen whether it is suspended ({error.reason})"
-    return "" if suspended else "which is not suspended and would scale it up again"

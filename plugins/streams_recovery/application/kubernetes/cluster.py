@@ -28,12 +28,12 @@ from streams_recovery.core.kubernetes.controllers import (
     KEDA_PLURAL,
     KEDA_VERSION,
     Autoscaler,
-    Owner,
     Right,
     ScaledObject,
     autoscalers_of,
     scaled_objects_of,
 )
+from streams_recovery.core.kubernetes.owners import Owner, Suspension
 from streams_recovery.core.kubernetes.workload import (
     NodeState,
     Pod,
@@ -206,6 +206,12 @@ class Cluster:
         found: Mapping[str, Any] = self.client.call(f"get {owner}", read, *place)
         return found
 
+    def patch_owner(self, owner: Owner, body: Mapping[str, Any]) -> None:
+        """Change one setting of it."""
+        patch = self._custom.patch_namespaced_custom_object
+        place = (owner.group, owner.version, owner.namespace, owner.plural, owner.name)
+        self.client.call(f"patch {owner}", patch, *place, body, _content_type="application/merge-patch+json", field_manager=_MANAGER)
+
     def missing(self, rights: Iterable[Right]) -> tuple[Right, ...]:
         """The rights among these that this does not have."""
         return tuple(right for right in rights if not self._allowed(right))
@@ -227,11 +233,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRecord:
-    """One stop. ``replicas`` is how many it had, ``paused`` are the ScaledObjects that it has paused. ``wiped``: the state of these pods is gone."""
+    """One stop. ``replicas`` is how many it had, ``paused`` are the ScaledObjects and ``suspended`` the owners that it has kept from scaling. ``wiped``: the
+    state of these pods is gone.
+    """
 
     replicas: int
     pods: tuple[StoppedPod, ...] = ()
     paused: tuple[str, ...] = ()
+    suspended: tuple[Suspension, ...] = ()
     wiped: bool = False
 
     @property

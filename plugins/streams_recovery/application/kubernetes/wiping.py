@@ -62,6 +62,7 @@ def wipeable(cluster: Cluster, workload: Workload, application_id: str) -> State
         raise ConfigInvalid(
             f"the state of {section.workload} lies on claims that outlive its pods: {volume.name}",
             next_step="set runs.kubernetes.claims to delete or to job",
+            setting=f"runs.kubernetes.claims: {'delete' if volume.lasting == 'templates' else 'job'}",
             claim=volume.name,
         )
     if volume.lasting != "pod" and section.claims == "job" and PurePosixPath(volume.mount["mountPath"]).name == application_id:
@@ -74,6 +75,7 @@ def wipeable(cluster: Cluster, workload: Workload, application_id: str) -> State
         raise ConfigInvalid(
             f"claims is delete, and nothing would make claim {volume.name} of {section.workload} again",
             next_step="set runs.kubernetes.claims to job",
+            setting="runs.kubernetes.claims: job",
             claim=volume.name,
         )
     return volume

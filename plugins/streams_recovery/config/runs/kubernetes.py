@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from streams_recovery.config.fields import Integer, LocalPath, Seconds, Text, accepted_by
 from streams_recovery.config.runs.kind import Kind
-from streams_recovery.config.runs.process import Control
+from streams_recovery.config.runs.process import NO_ENDPOINTS, Control
 from streams_recovery.core.kubernetes.workload import WorkloadName
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -37,14 +37,14 @@ ObjectName = Annotated[str, AfterValidator(_object_name)]
 
 class KubernetesRuns(Kind):
     """Pods of one workload. ``workload`` is ``deployment/NAME`` or ``statefulset/NAME``, ``state_directory`` is ``state.dir`` in the container, and each pod
-    answers ``control`` at ``port``. ``claims`` says what a wipe does to volumes that outlive a pod; ``volumes_without_state`` are those on which no state
-    lies.
+    answers ``control`` at ``port``. Without a port no pod is asked for anything. ``claims`` says what a wipe does to volumes that outlive a pod;
+    ``volumes_without_state`` are those on which no state lies.
     """
 
     namespace: ObjectName
     workload: Annotated[str, AfterValidator(accepted_by(WorkloadName.parse))]
     state_directory: Annotated[str, AfterValidator(_state_directory)]
-    port: Annotated[Integer, Field(ge=1, le=65_535)]
+    port: Annotated[Integer, Field(ge=1, le=65_535)] | None = None
     container: ObjectName | None = None
     replicas: Annotated[Integer, Field(ge=1, le=10_000)] | None = None
     record: ObjectName | None = None
@@ -81,7 +81,14 @@ class KubernetesRuns(Kind):
 
     @property
     def no_pause_because(self) -> str | None:
+        if self.port is None:
+            return "runs.kubernetes has no port, so nothing of its pods can be asked"
         return self.control.no_pause_because("runs.kubernetes.control")
+
+    @property
+    def endpoints(self) -> Control:
+        """The interface of its pods."""
+        return NO_ENDPOINTS if self.port is None else self.control
 
     @property
     def workload_name(self) -> WorkloadName:
@@ -99,6 +106,12 @@ class KubernetesRuns(Kind):
             raise ValueError("claims is job, so wipe_image is needed: an image that has the programs rm and test")
         if self.claims == "delete" and self.workload_name.kind == "deployment":
             raise ValueError("claims is delete, and nothing would make the claim of a Deployment again; write claims: job")
+        return self
+
+    @model_validator(mode="after")
+    def _asked_somewhere(self) -> Self:
+        if self.port is None and "control" in self.model_fields_set:
+            raise ValueError("control names paths, and there is no port to ask them at: write port, or leave control out")
         return self
 
     @model_validator(mode="after")

@@ -21,10 +21,11 @@ _MOST_ARGUMENT: Final = 128 << 10
 class Control(Section):
     """The application's own HTTP interface: paths below each instance's ``url``. ``{store}`` stands for a store's name, and ``{key}`` for a key of it as text:
     ``query_key`` says what the key has, ``owner`` which instance has it. The token in ``token_file`` is sent with every request; ``allow_http`` lets plain http
-    cross the network. ``close`` closes Kafka Streams and answers ``{"closed": true}`` when that is done.
+    cross the network. ``close`` closes Kafka Streams and answers ``{"closed": true}`` when that is done. Without
+    ``health`` its group says whether it works.
     """
 
-    health: Route = "/health"
+    health: Route | None = "/health"
     pause: Route | None = "/pause"
     resume: Route | None = "/resume"
     query: Route | None = "/state/{store}"
@@ -38,6 +39,10 @@ class Control(Section):
         """The reason why instances with this interface, which is ``section``, cannot be paused. None when they can."""
         lacking = [verb for verb in ("pause", "resume") if getattr(self, verb) is None]
         return f"{section} has no {' and no '.join(lacking)}" if lacking else None
+
+
+NO_ENDPOINTS: Final = Control(health=None, pause=None, resume=None, query=None, query_key=None, owner=None)
+"""Of a program that nobody can ask."""
 
 
 class ProcessInstance(Section):

@@ -56,11 +56,12 @@ class MemberFacts:
 
 def _strangers(facts: MemberFacts, place: CheckPlace) -> Iterator[Found]:
     if problem := facts.problem:
+        look = see_members(facts.name, facts.group_id).commands
         yield Found(
             severity=Severity.CRITICAL if facts.refused else Severity.WARNING,
             text=f"{problem}: what is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error",
-            remedy=know_members(),
-            commands=see_members(facts.name, facts.group_id).commands if place.asked is Occasion.LOOK else (),
+            remedy=know_members(*look) if place.asked is not Occasion.LOOK else know_members(),
+            commands=look if place.asked is Occasion.LOOK else (),
             numbers={"members": float(sum(len(process.members) for process in facts.roll.strangers))},
         )
 

@@ -1,6 +1,4 @@
-"""Controllers that change a workload of Kubernetes besides us, and the rights that stopping, starting and wiping an application need there.
-
-An owner is the object of a tool that writes a workload's replica count back to what a Git repository says, unless it is suspended. An autoscaler is a
+"""Autoscalers of a workload of Kubernetes, and the rights that stopping, starting and wiping an application need there. An autoscaler is a
 HorizontalPodAutoscaler of Kubernetes, or a ScaledObject of KEDA.
 """
 
@@ -10,20 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from streams_recovery.core.kubernetes.workload import API_KINDS, Workload, WorkloadName
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.kubernetes.workload import API_KINDS, WorkloadName
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding, warning
 from streams_recovery.core.remedies.access import grant_in_kubernetes
 
-_ARGO_TRACKING: Final = "argocd.argoproj.io/tracking-id"
-_ARGO_LABEL: Final = "argocd.argoproj.io/instance"
-# What Argo CD before 3.0 tracks by, unless it is told otherwise. Helm and others write it too.
-_COMMON_LABEL: Final = "app.kubernetes.io/instance"
-_KUSTOMIZE: Final = "kustomize.toolkit.fluxcd.io"
-_FLUX: Final = {
-    _KUSTOMIZE: ("Kustomization", "kustomizations", "v1"),
-    "helm.toolkit.fluxcd.io": ("HelmRelease", "helmreleases", "v2"),
-}
-_FLUX_DISABLED: Final = f"{_KUSTOMIZE}/reconcile"
 KEDA_GROUP, KEDA_VERSION, KEDA_PLURAL = "keda.sh", "v1alpha1", "scaledobjects"
 KEDA_PAUSED: Final = "autoscaling.keda.sh/paused"
 _KEDA_PAUSED_AT: Final = "autoscaling.keda.sh/paused-replicas"
@@ -32,80 +20,6 @@ _KEDA_PAUSED_PARTLY: Final = ("autoscaling.keda.sh/paused-scale-in", "autoscalin
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 # What an autoscaler says of itself while its target is at zero.
 _OFF: Final = "ScalingDisabled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """The object of a tool that owns a workload. ``name`` is empty when only the tool's name on the workload's fields is known."""
-
-    tool: str
-    kind: str
-    group: str
-    version: str
-    plural: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.tool} {self.kind} {self.namespace}/{self.name}" if self.name else self.tool
-
-    @property
-    def suspend(self) -> str:
-        """The command for a person to run before the workload is stopped."""
-        if self.tool == "Argo CD":
-            return f"argocd app set {self.name or 'APPLICATION'} --sync-policy none"
-        return f"flux suspend {self.kind.lower()} {self.name} -n {self.namespace}"
-
-
-def owners_of(workload: Workload, argocd_namespace: str) -> tuple[Owner, ...]:
-    """Every owner of the workload."""
-    return (*_argo(workload, argocd_namespace), *_flux(workload))
-
-
-def is_suspended(owner: Owner, found: Mapping[str, Any]) -> bool:
-    """True when the tool will not write to the workload by itself, by its own object."""
-    spec = found.get("spec") or {}
-    if owner.tool != "Argo CD":
-        return spec.get("suspend") is True
-    automated = (spec.get("syncPolicy") or {}).get("automated")
-    return automated is None or automated.get("enabled") is False
-
-
-def _argo(workload: Workload, namespace: str) -> tuple[Owner, ...]:
-    tracked = workload.annotations.get(_ARGO_TRACKING, "").partition(":")[0] or workload.labels.get(_ARGO_LABEL, "")
-    if not tracked and not any("argocd" in manager for manager in workload.managers):
-        return ()
-    tracked = tracked or workload.labels.get(_COMMON_LABEL, "")
-    # An Application outside Argo CD's own namespace is tracked as NAMESPACE_NAME.
-    place, _, name = tracked.rpartition("_")
-    return (
-        Owner(
-            tool="Argo CD",
-            kind="Application",
-            group="argoproj.io",
-            version="v1alpha1",
-            plural="applications",
-            namespace=place or namespace,
-            name=name,
-        ),
-    )
-
-
-def _flux(workload: Workload) -> tuple[Owner, ...]:
-    left_alone = workload.annotations.get(_FLUX_DISABLED) == "disabled"
-    return tuple(
-        Owner(
-            tool="Flux",
-            kind=kind,
-            group=group,
-            version=version,
-            plural=plural,
-            namespace=workload.labels.get(f"{group}/namespace", ""),
-            name=workload.labels[f"{group}/name"],
-        )
-        for group, (kind, plural, version) in _FLUX.items()
-        if f"{group}/name" in workload.labels and not (left_alone and group == _KUSTOMIZE)
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +51,14 @@ class Autoscaler:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledObject:
     """A ScaledObject. ``annotated`` is true when its annotation pauses it at zero, ``paused`` when KEDA says that it is. ``problem`` is why it cannot be
-    paused for a stop, empty when it can.
+    paused for a stop, empty when it can, and ``annotation`` is to blame.
     """
 
     name: str
     annotated: bool
     paused: bool
     problem: str = ""
+    annotation: str = ""
 
     def __str__(self) -> str:
         return f"ScaledObject {self.name} of KEDA"
@@ -176,11 +91,13 @@ def _autoscaler(found: Mapping[str, Any]) -> Autoscaler:
 
 def _scaled_object(found: Mapping[str, Any]) -> ScaledObject:
     annotations = found["metadata"].get("annotations") or {}
+    annotation, problem = _unpausable(annotations)
     return ScaledObject(
         name=found["metadata"]["name"],
         annotated=_pauses(annotations.get(KEDA_PAUSED, "false")) or annotations.get(_KEDA_PAUSED_AT) == "0",
         paused=_condition(found, "Paused").get("status") == "True",
-        problem=_unpausable(annotations),
+        problem=problem,
+        annotation=annotation,
     )
 
 
@@ -188,16 +105,19 @@ def _pauses(value: str) -> bool:
     return value not in _FALSE
 
 
-def _unpausable(annotations: Mapping[str, str]) -> str:
+def _unpausable(annotations: Mapping[str, str]) -> tuple[str, str]:
+    """The annotation with which it cannot be paused, and why; both empty without one."""
     held = annotations.get(_KEDA_PAUSED_AT, "0")
     if held != "0":
         # It counts before any other annotation: KEDA brings the workload back to that many pods.
-        return f"its annotation {_KEDA_PAUSED_AT} holds the workload at {held[:20]} pods, so KEDA would start it again while it is to be stopped"
+        text = f"its annotation {_KEDA_PAUSED_AT} holds the workload at {held[:20]} pods, so KEDA would start it again while it is to be stopped"
+        return _KEDA_PAUSED_AT, text
     partly = [name for name in _KEDA_PAUSED_PARTLY if _pauses(annotations.get(name, "false"))]
     if partly:
         # Then its condition Paused is true all the time, whatever it does (controllers/keda, reconcileScaledObject).
-        return f"with its annotation {partly[0]} KEDA calls it paused all the time, so that it leaves the workload alone cannot be proven"
-    return ""
+        text = f"with its annotation {partly[0]} KEDA calls it paused all the time, so that it leaves the workload alone cannot be proven"
+        return partly[0], text
+    return "", ""
 
 
 def _condition(found: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
@@ -268,11 +188,8 @@ def rights_needed(
 def findings_of(missing: Iterable[Right]) -> tuple[PreflightFinding, ...]:
     """A finding for each right that is not there."""
     return tuple(
-        PreflightFinding(
-            severity=PreflightSeverity.BLOCKING if right.blocking else PreflightSeverity.WARNING,
-            kind="kubernetes-right",
-            text=f"this may not {right}, which is needed {right.why}",
-            remedy=grant_in_kubernetes(),
+        (blocking_finding if right.blocking else warning)(
+            "kubernetes-right", f"this may not {right}, which is needed {right.why}", grant_in_kubernetes()
         )
         for right in missing
     )

@@ -128,6 +128,7 @@ class Pod(PodOnNode):
     """One pod. ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
     ``ends_by`` is the moment at which the pod's grace period is over, None when the pod was not asked to end. ``host_network``: its address is that of its
     node. ``revision`` is the template of a StatefulSet that it was made of, ``restarts`` how often its kubelet has started the application's container again.
+    ``ready``: all its containers run and their probes, where they have any, succeed.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Pod(PodOnNode):
     host_network: bool = False
     revision: str = ""
     restarts: int = 0
+    ready: bool = False
 
     @property
     def active(self) -> bool:
@@ -284,6 +286,7 @@ def pod_of(found: Mapping[str, Any], container: str) -> Pod:
         host_network=bool(spec.get("hostNetwork")),
         revision=(metadata.get("labels") or {}).get("controller-revision-hash") or "",
         restarts=shown.get(container, {}).get("restartCount") or 0,
+        ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()),
     )
 
 

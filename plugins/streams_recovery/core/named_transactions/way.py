@@ -19,7 +19,7 @@ these is not refused: the cut proves them again of what it reads.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -152,6 +152,23 @@ def way_of(mode: QuiesceMode, *, running: bool, missing: Missing | None) -> Save
     if mode is QuiesceMode.LIVE and missing is None:
         return SavepointWay(way=CaptureWay.NAMES, missing=None)
     return SavepointWay(way=CaptureWay(mode.value), missing=missing)
+
+
+def modes_text(refused: Mapping[QuiesceMode, str], no_pause_because: str | None, missing: Missing | None) -> str:
+    """The modes that an application can be saved in, and why not in the others. ``refused`` are modes that its kind cannot have."""
+    why_not = {QuiesceMode.PAUSE: no_pause_because or "", **refused}
+    able = [f"{mode} ({_EXACT[mode](missing)})" for mode in QuiesceMode if not why_not.get(mode)]
+    unable = [f"not {mode}, because {why}" for mode, why in why_not.items() if why]
+    return "; ".join((", ".join(able), *unable))
+
+
+_EXACT: Final[Mapping[QuiesceMode, Callable[[Missing | None], str]]] = {
+    QuiesceMode.PAUSE: lambda _: "paused meanwhile",
+    QuiesceMode.STOP: lambda _: "closed and started again",
+    QuiesceMode.LIVE: lambda missing: (
+        "exact, nothing is held" if missing is None else "nothing is held; exact only if its logs stand still"
+    ),
+}
 
 
 def missing_guarantee(guarantee: Guarantee) -> Missing | None:

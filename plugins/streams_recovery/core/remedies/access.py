@@ -80,7 +80,11 @@ def compare_rights() -> Remedy:
 
 def grant_in_kubernetes() -> Remedy:
     """The service account lacks a right."""
-    return Remedy(kind=KUBERNETES, text="grant it, see include/kubernetes/rbac.yaml")
+    return Remedy(
+        kind=KUBERNETES,
+        text="write your names into include/kubernetes/rbac.yaml, which has this right, and apply it",
+        commands=("kubectl apply -f include/kubernetes/rbac.yaml",),
+    )
 
 
 def enforce_roles() -> Remedy:

@@ -37,9 +37,9 @@ def see_members(name: str, group_id: str) -> Remedy:
     )
 
 
-def know_members() -> Remedy:
-    """Members of processes that the configuration does not know."""
-    return Remedy(kind=STRANGERS, text=WHAT_TO_DO)
+def know_members(*commands: str) -> Remedy:
+    """Members of processes that the configuration does not know. ``commands`` show them."""
+    return Remedy(kind=STRANGERS, text=WHAT_TO_DO, commands=commands)
 
 
 def shorten_session(tools: KafkaTools, group_id: str, protocol: str) -> Remedy:

@@ -51,15 +51,21 @@ class RemedyKind:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
     """A step for a person. ``text`` is the end of a sentence, without a full stop. ``commands`` are complete, each quoted for a shell, and run in
-    this order.
+    this order. Where the step is a setting of the configuration, ``setting`` is its line of YAML, with the whole path as its key.
     """
 
     kind: RemedyKind
     text: str
     commands: tuple[str, ...] = ()
+    setting: str = ""
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def step(self) -> str:
+        """The first command, or else the setting; empty where there is neither."""
+        return self.commands[0] if self.commands else self.setting
 
     @property
     def sentence(self) -> str:
@@ -77,9 +83,9 @@ AS_REFUSED: Final = RemedyKind(
 )
 
 
-def as_refused(next_step: str) -> Remedy:
+def as_refused(next_step: str, *commands: str, setting: str = "") -> Remedy:
     """The next step that the refusal itself names."""
-    return Remedy(kind=AS_REFUSED, text=next_step)
+    return Remedy(kind=AS_REFUSED, text=next_step, commands=commands, setting=setting)
 
 
 def examples() -> tuple[Remedy, ...]:

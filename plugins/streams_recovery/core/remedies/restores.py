@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from streams_recovery.core.remedies.remedy import KafkaTool, KafkaTools, Remedy, RemedyKind
+from streams_recovery.core.remedies.savepoints import SURVIVES
 
 GROUP_TRAP: Final = RemedyKind(
     id="group-trap",
@@ -68,6 +69,7 @@ def carry_inputs() -> Remedy:
         kind=INPUT_CARRIED,
         text="mirror these topics to that cluster, name them in topic_map of the site if they have other names there, or set backup.survive_cluster_loss: true "
         "and take a savepoint while the old cluster has them",
+        setting=SURVIVES,
     )
 
 

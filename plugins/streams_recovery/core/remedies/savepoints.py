@@ -49,6 +49,8 @@ ROOM_FOR_SPARK: Final = RemedyKind(
     id="room-spark", condition="Spark runs on this machine, and the disk that it keeps data on has less than 1 GiB free."
 )
 SEAL: Final = RemedyKind(id="repository-seal", condition="The repository is written without seals.")
+SURVIVES: Final = "backup.survive_cluster_loss: true"
+_STOP, _LIVE = "backup.consistency.mode: stop", "backup.consistency.mode: live"
 
 
 def choose_hold() -> Remedy:
@@ -56,6 +58,7 @@ def choose_hold() -> Remedy:
     return Remedy(
         kind=CHOOSE_HOLD,
         text="set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
+        setting=_STOP,
     )
 
 
@@ -65,6 +68,7 @@ def hold_nothing() -> Remedy:
         kind=HOLD_NOTHING,
         text="set backup.consistency.mode: live, and fallback: pause, or stop where it cannot be paused. A savepoint is then exact and holds nothing; the "
         "application is held as now where a look finds no names",
+        setting=_LIVE,
     )
 
 
@@ -78,7 +82,7 @@ def attribute(application_id: str) -> Remedy:
 
 def survive_cluster_loss() -> Remedy:
     """Savepoints without the records of what the application reads."""
-    return Remedy(kind=SURVIVE, text="set backup.survive_cluster_loss: true, unless these topics are kept safe in another way")
+    return Remedy(kind=SURVIVE, text=f"set {SURVIVES}, unless these topics are kept safe in another way", setting=SURVIVES)
 
 
 def correct_pattern() -> Remedy:
@@ -100,7 +104,11 @@ def keep_output() -> Remedy:
 
 def own_guarantee() -> Remedy:
     """A program that works at least once."""
-    return Remedy(kind=OWN_GUARANTEE, text="set application.guarantee to at_least_once, or what the program has")
+    return Remedy(
+        kind=OWN_GUARANTEE,
+        text="set application.guarantee to at_least_once, or what the program has",
+        setting="application.guarantee: at_least_once",
+    )
 
 
 def save_after_partitions() -> Remedy:

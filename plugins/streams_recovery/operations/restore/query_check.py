@@ -101,6 +101,8 @@ def _asked(recovery: RecoveryContext, store: str, topic: TopicToCreate, patience
     except AnswerTooLarge as error:
         # The load is proven without it.
         return _not_asked(store, f"the answer has more than {error.facts.get('limit')} bytes, which is all that is read")
+    except NoKeyRoute as error:
+        return _not_asked(store, error.reason)
     return latest[-1] if latest[-1].sampled else _not_asked(store, "only deleted keys were found, and of these a whole store tells nothing")
 
 

@@ -18,7 +18,7 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
 from streams_recovery.core.savepoint.request import CHANGED_STATE, SavepointRequest
 from streams_recovery.core.savepoint.warnings import input_partitions
-from streams_recovery.core.words import new_id
+from streams_recovery.core.words import command, new_id
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
@@ -134,13 +134,13 @@ def _check_mode(recovery: RecoveryContext, request: SavepointRequest) -> None:
             f"{recovery.application_id} cannot be held in mode {request.mode}: {impossible}",
             next_step=f"nothing was changed; take the savepoint in mode stop, the only one for applications of {dialect.product}",
             mode=request.mode.value,
-        )
+        ).then(command("backup", recovery.config.name, "--mode", QuiesceMode.STOP))
     why_not = recovery.config.no_pause_because
     if request.mode is QuiesceMode.PAUSE and (why_not is not None or not recovery.application.can_pause):
         raise Refused(
             f"{recovery.application_id} cannot be paused: {why_not or 'it offers no way to'}",
             next_step="nothing was changed; take the savepoint in mode stop or live",
-        )
+        ).then(command("backup", recovery.config.name, "--mode", QuiesceMode.LIVE))
 
 
 def _check_confirmed(recovery: RecoveryContext, request: SavepointRequest) -> None:

@@ -1,4 +1,4 @@
-"""What others do to pods: autoscalers, rights, and a git repository that owns them. On a real control plane."""
+"""What others do to pods: autoscalers, and rights. On a real control plane."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from streams_recovery.application.kubernetes import application as port
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, ManagedByAnother, Refused
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightSeverity
 from tests.support.applications.states import RUNNING, started, states
 from tests.support.kubernetes.objects import autoscaler, condition, define, rights
@@ -214,50 +214,3 @@ def test_a_record_that_is_not_there_is_made_where_that_is_allowed(pods):
     assert one.api.find(one.path("configmaps", RECORD)) is None
     assert application.stop(timeout=20).clean
     assert record(one)["replicas"] == 2
-
-
-ARGO = ("argoproj.io", "v1alpha1", "Application", "applications")
-FLUX = ("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
-
-
-@pytest.mark.parametrize(
-    ("kind", "labels", "annotations", "going", "suspended", "named"),
-    [
-        (
-            ARGO,
-            {},
-            {"argocd.argoproj.io/tracking-id": "{namespace}_shop:apps/StatefulSet:x/counting"},
-            {"syncPolicy": {"automated": {"selfHeal": True}}},
-            {"syncPolicy": {"automated": None}},
-            "Argo CD Application {namespace}/shop",
-        ),
-        (
-            FLUX,
-            {"kustomize.toolkit.fluxcd.io/name": "shop", "kustomize.toolkit.fluxcd.io/namespace": "{namespace}"},
-            {},
-            {"suspend": False},
-            {"suspend": True},
-            "Flux Kustomization {namespace}/shop",
-        ),
-    ],
-    ids=["argo", "flux"],
-)
-def test_what_a_git_repository_owns_is_refused_by_name_unless_suspended(pods, kind, labels, annotations, going, suspended, named):
-    one = pods()
-    group, version, name, _ = kind
-    path = define(one.api, one.namespace, *kind)
-    one.api.post(path, {"apiVersion": f"{group}/{version}", "kind": name, "metadata": {"name": "shop"}, "spec": going})
-
-    def filled(texts):
-        return {key: text.format(namespace=one.namespace) for key, text in texts.items()}
-
-    one.api.patch(one.own(), {"metadata": {"labels": filled(labels), "annotations": filled(annotations)}})
-    application = started(one)
-    with pytest.raises(ManagedByAnother, match=named.format(namespace=one.namespace)) as caught:
-        application.stop(timeout=20)
-    assert "suspend" in str(caught.value)
-    assert states(application) == [RUNNING, RUNNING]
-    assert [found.kind for found in application.preflight(stops=True)] == ["managed-elsewhere"]
-    one.api.patch(f"{path}/shop", {"spec": suspended})
-    assert application.preflight(stops=True) == ()
-    assert application.stop(timeout=20).clean

@@ -14,6 +14,7 @@ from streams_recovery.core.named_transactions.way import (
     missing_guarantee,
     missing_in,
     missing_of_loops,
+    modes_text,
     way_of,
 )
 from streams_recovery.core.remedies.remedy import KafkaTools
@@ -106,3 +107,27 @@ def test_with_all_of_them_nothing_is_missing() -> None:
 def test_the_mode_decides_where_all_conditions_are_met(mode: QuiesceMode, running: bool, names: bool, way: CaptureWay, said: str) -> None:
     found = way_of(mode, running=running, missing=None if names else missing_guarantee(Guarantee.AT_LEAST_ONCE))
     assert (found.way, said in found.text) == (way, True)
+
+
+@pytest.mark.parametrize(
+    ("refused", "no_pause", "names", "told"),
+    [
+        ({}, None, True, "stop (closed and started again), pause (paused meanwhile), live (exact, nothing is held)"),
+        (
+            {},
+            "it has no port",
+            False,
+            "stop (closed and started again), live (nothing is held; exact only if its logs stand still); not pause, because it has no port",
+        ),
+        (
+            {QuiesceMode.PAUSE: "it cannot", QuiesceMode.LIVE: "nor this"},
+            None,
+            False,
+            "stop (closed and started again); not pause, because it cannot; not live, because nor this",
+        ),
+    ],
+)
+def test_the_modes_that_an_application_can_use_are_named(
+    refused: dict[QuiesceMode, str], no_pause: str | None, names: bool, told: str
+) -> None:
+    assert modes_text(refused, no_pause, None if names else missing_guarantee(Guarantee.AT_LEAST_ONCE)) == told

@@ -185,9 +185,10 @@ def test_a_program_that_works_at_least_once_is_told_of_and_blocks_where_nothing_
 def test_a_finding_has_the_command_for_scripts_and_the_words_where_there_is_none() -> None:
     words = stopped_by_default("app", "it has no pause")[0].shown
     assert (words["severity"], words["is_command"]) == ("warning", False)
-    assert str(words["remedy"]).startswith("set backup.consistency.mode to stop")
+    assert words["remedy"] == "backup.consistency.mode: stop"
+    assert "Set backup.consistency.mode to stop if that is intended" in str(words["text"])
     (hangs,) = hanging(HangingTransaction(tp=TopicPartition(NAME, 1), start_offset=0, state="Empty"))
-    assert list(hangs.shown) == ["severity", "kind", "text", "remedy", "is_command"]
+    assert list(hangs.shown) == ["severity", "kind", "stage", "text", "remedy", "is_command"]
     assert (hangs.shown["is_command"], str(hangs.shown["remedy"]).startswith("kafka-transactions.sh")) == (True, True)
 
 

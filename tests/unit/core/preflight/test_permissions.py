@@ -211,7 +211,7 @@ def test_names_are_quoted_for_a_shell() -> None:
 
 def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
     def finding(severity: PreflightSeverity, text: str) -> PreflightFinding:
-        return PreflightFinding(severity=severity, kind="k", text=text, remedy=as_refused(f"do {text}"))
+        return PreflightFinding(severity=severity, kind="acl", text=text, remedy=as_refused(f"do {text}"))
 
     warnings = [finding(PreflightSeverity.WARNING, "w1"), finding(PreflightSeverity.WARNING, "w2")]
     assert required(warnings, "a savepoint") == ("w1: do w1", "w2: do w2")

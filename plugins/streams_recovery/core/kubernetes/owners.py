@@ -1,0 +1,254 @@
+"""Owners: objects of Argo CD and Flux that write a workload back to what a Git repository says, unless they are suspended.
+
+A Kustomization and a HelmRelease of Flux are suspended by ``spec.suspend``. Their controllers take up a field of an object only where Git has it (server-side
+apply), so a suspension stays, unless Git says itself whether the object is suspended.
+
+An Application of Argo CD is suspended by taking ``spec.syncPolicy.automated`` away: the controller asks for it right before each sync of its own. The
+annotation ``argocd.argoproj.io/skip-reconcile`` is not used: it is an alpha feature, and a sync or a self-heal that waits in a queue goes on in spite of it.
+The automated sync is written in Git where another Application or an ApplicationSet makes the Application, and comes back from there unless that one is told to
+leave ``/spec/syncPolicy`` alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from streams_recovery.core.words import shell
+
+ARGO: Final = "Argo CD"
+_ARGO_GROUP: Final = "argoproj.io"
+_ARGO_TRACKING: Final = "argocd.argoproj.io/tracking-id"
+_ARGO_LABEL: Final = "argocd.argoproj.io/instance"
+# What Argo CD before 3.0 tracks by, unless it is told otherwise. Helm and others write it too.
+_COMMON_LABEL: Final = "app.kubernetes.io/instance"
+_SET: Final = "ApplicationSet"
+_KUSTOMIZE: Final = "kustomize.toolkit.fluxcd.io"
+_FLUX: Final = {
+    _KUSTOMIZE: ("Kustomization", "kustomizations", "v1"),
+    "helm.toolkit.fluxcd.io": ("HelmRelease", "helmreleases", "v2"),
+}
+_FLUX_DISABLED: Final = f"{_KUSTOMIZE}/reconcile"
+# Who applies what Git says, as the API server writes it down for each field.
+_APPLIERS: Final = ("kustomize-controller", "helm-controller", "argocd")
+_AUTOMATED: Final = ("spec", "syncPolicy", "automated")
+_SUSPEND: Final = ("spec", "suspend")
+# Pointers in the settings by which Argo CD leaves the automated sync of another Application alone.
+_POINTERS: Final = ("/spec/syncPolicy", "/spec/syncPolicy/automated")
+_RESPECT: Final = "RespectIgnoreDifferences=true"
+# Rules of an ApplicationSet by which it changes no Application that is there.
+_NO_UPDATE: Final = ("create-only", "create-delete")
+_SYNCING: Final = ("Running", "Terminating")
+_FLAGS: Final = (("selfHeal", "--self-heal"), ("prune", "--auto-prune"), ("allowEmpty", "--allow-empty"))
+
+
+class Marked(Protocol):
+    """An object with the marks of the tools that wrote it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+
+    @property
+    def managers(self) -> Collection[str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """The marks of an object. ``managers`` are the names of the clients that wrote it."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    managers: frozenset[str]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Marks:
+        metadata = found.get("metadata") or {}
+        written = metadata.get("managedFields") or ()
+        return cls(
+            labels=metadata.get("labels") or {},
+            annotations=metadata.get("annotations") or {},
+            managers=frozenset(one.get("manager", "") for one in written),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The object of a tool that owns a workload. ``name`` is empty when only the tool's name on the workload's fields is known."""
+
+    tool: str
+    kind: str
+    group: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.kind} {self.namespace}/{self.name}" if self.name else self.tool
+
+    @property
+    def suspend(self) -> str:
+        """The command for a person to run before the workload is stopped."""
+        if self.tool == ARGO:
+            return shell("argocd", "app", "set", self._argo_name, "--sync-policy", "none")
+        return shell("flux", "suspend", self.kind.lower(), self.name, "-n", self.namespace)
+
+    def resume(self, found: Mapping[str, Any] | None) -> str:
+        """The command that takes the suspension back, to what was ``found`` before it. None: nobody could look."""
+        if self.tool != ARGO:
+            return shell("flux", "resume", self.kind.lower(), self.name, "-n", self.namespace)
+        automated = _value(found or {}, _AUTOMATED) or {}
+        flags = [flag for name, flag in _FLAGS if automated.get(name)]
+        return shell("argocd", "app", "set", self._argo_name, "--sync-policy", "automated", *flags)
+
+    @property
+    def _argo_name(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.name else "APPLICATION"
+
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """The field by which it is suspended."""
+        return _AUTOMATED if self.tool == ARGO else _SUSPEND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspension:
+    """An owner that is suspended for as long as the workload is down. ``was`` is the JSON of what its setting was before, JSON null where it was not there."""
+
+    owner: Owner
+    was: str
+
+    @classmethod
+    def of(cls, owner: Owner, found: Mapping[str, Any]) -> Suspension:
+        """Of an owner that was ``found`` at work."""
+        return cls(owner=owner, was=json.dumps(_value(found, owner.setting)))
+
+    @property
+    def patch(self) -> Mapping[str, Any]:
+        """The merge patch that suspends it."""
+        return _nested(self.owner.setting, _SUSPENDED[self.owner.tool == ARGO])
+
+    @property
+    def undo(self) -> Mapping[str, Any]:
+        """The merge patch that gives the setting back as it was. What cannot have been there is not written."""
+        value = json.loads(self.was)
+        kind = Mapping if self.owner.tool == ARGO else bool
+        return _nested(self.owner.setting, value if isinstance(value, kind) else None)
+
+    def holds(self, found: Mapping[str, Any]) -> bool:
+        """True while its setting is as the suspension has left it. Else somebody else has changed it, and it is theirs."""
+        return bool(_value(found, self.owner.setting) == _SUSPENDED[self.owner.tool == ARGO])
+
+
+# By whether it is an Application of Argo CD.
+_SUSPENDED: Final[Mapping[bool, object]] = {True: None, False: True}
+
+
+def owners_of(marked: Marked, argocd_namespace: str) -> tuple[Owner, ...]:
+    """Every owner of the object."""
+    return (*_argo(marked, argocd_namespace), *_flux(marked))
+
+
+def is_suspended(owner: Owner, found: Mapping[str, Any]) -> bool:
+    """True when the tool will not write to the workload by itself, by its own object."""
+    value = _value(found, owner.setting)
+    if owner.tool != ARGO:
+        return value is True
+    return value is None or value.get("enabled") is False
+
+
+def is_busy(owner: Owner, found: Mapping[str, Any]) -> bool:
+    """True while the tool still carries out what it had begun. A suspension does not end that."""
+    status = found.get("status") or {}
+    if owner.tool == ARGO:
+        return bool(found.get("operation")) or (status.get("operationState") or {}).get("phase") in _SYNCING
+    return any(one.get("type") == "Reconciling" and one.get("status") == "True" for one in status.get("conditions") or ())
+
+
+def put_back_by(owner: Owner, found: Mapping[str, Any]) -> str:
+    """The client that has applied the owner's setting from Git, and would apply it again over a suspension; empty without one."""
+    for entry in (found.get("metadata") or {}).get("managedFields") or ():
+        manager = entry.get("manager") or ""
+        own = [f"f:{part}" for part in owner.setting]
+        if entry.get("operation") == "Apply" and manager.startswith(_APPLIERS) and _value(entry.get("fieldsV1") or {}, own) is not None:
+            return str(manager)
+    return ""
+
+
+def makers_of(owner: Owner, found: Mapping[str, Any], argocd_namespace: str) -> tuple[Owner, ...]:
+    """The Applications and ApplicationSets of Argo CD that make this one. Objects that are applied by the server's side of an apply are ``put_back_by``."""
+    if owner.tool != ARGO:
+        return ()
+    sets = [one for one in (found.get("metadata") or {}).get("ownerReferences") or () if one.get("kind") == _SET]
+    above = [one for one in _argo(Marks.of(found), argocd_namespace) if one.name and one != owner]
+    return (*above, *(_application(owner.namespace, one["name"], kind=_SET) for one in sets))
+
+
+def leaves_alone(maker: Owner, found: Mapping[str, Any], name: str) -> bool:
+    """True if what makes the Application ``name`` would not bring its automated sync back by itself."""
+    spec = found.get("spec") or {}
+    policy = spec.get("syncPolicy") or {}
+    if maker.kind == _SET:
+        return policy.get("applicationsSync") in _NO_UPDATE or _ignores(spec.get("ignoreApplicationDifferences") or (), name)
+    own = [one for one in spec.get("ignoreDifferences") or () if (one.get("group"), one.get("kind")) == (_ARGO_GROUP, "Application")]
+    # Without the option the difference is only not seen, and the next sync writes all of it.
+    return is_suspended(maker, found) or (_RESPECT in (policy.get("syncOptions") or ()) and _ignores(own, name))
+
+
+def how_to_leave_alone(maker: Owner) -> str:
+    """The setting in its spec by which ``leaves_alone`` becomes true."""
+    if maker.kind == _SET:
+        return f'ignoreApplicationDifferences: [{{jsonPointers: ["{_POINTERS[0]}"]}}]'
+    rule = f'ignoreDifferences: [{{group: {_ARGO_GROUP}, kind: Application, jsonPointers: ["{_POINTERS[0]}"]}}]'
+    return f"{rule} and syncPolicy.syncOptions {_RESPECT}"
+
+
+def _ignores(rules: Iterable[Mapping[str, Any]], name: str) -> bool:
+    return any(one.get("name", name) == name and set(_POINTERS) & set(one.get("jsonPointers") or ()) for one in rules)
+
+
+def _argo(marked: Marked, namespace: str) -> tuple[Owner, ...]:
+    tracked = marked.annotations.get(_ARGO_TRACKING, "").partition(":")[0] or marked.labels.get(_ARGO_LABEL, "")
+    if not tracked and not any("argocd" in manager for manager in marked.managers):
+        return ()
+    tracked = tracked or marked.labels.get(_COMMON_LABEL, "")
+    # An Application outside Argo CD's own namespace is tracked as NAMESPACE_NAME.
+    place, _, name = tracked.rpartition("_")
+    return (_application(place or namespace, name),)
+
+
+def _application(namespace: str, name: str, *, kind: str = "Application") -> Owner:
+    return Owner(tool=ARGO, kind=kind, group=_ARGO_GROUP, version="v1alpha1", plural=f"{kind.lower()}s", namespace=namespace, name=name)
+
+
+def _flux(marked: Marked) -> tuple[Owner, ...]:
+    left_alone = marked.annotations.get(_FLUX_DISABLED) == "disabled"
+    return tuple(
+        Owner(
+            tool="Flux",
+            kind=kind,
+            group=group,
+            version=version,
+            plural=plural,
+            namespace=marked.labels.get(f"{group}/namespace", ""),
+            name=marked.labels[f"{group}/name"],
+        )
+        for group, (kind, plural, version) in _FLUX.items()
+        if f"{group}/name" in marked.labels and not (left_alone and group == _KUSTOMIZE)
+    )
+
+
+def _value(found: Any, path: Iterable[str]) -> Any:
+    for part in path:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _nested(path: tuple[str, ...], value: object) -> Mapping[str, Any]:
+    first, *rest = path
+    return {first: _nested(tuple(rest), value) if rest else value}

@@ -1,0 +1,72 @@
+"""The first savepoint of an application in words: what it has and what it has not, how long a restore takes, and how to try one without touching anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.survival import lost_with_cluster
+from streams_recovery.core.words import command, first_names, span
+
+# As long as nobody has configured a drill.
+_CADENCE: Final = "once a week, and before each risky change"
+_OUTSIDE: Final = (
+    "schemas of a registry, and state outside Kafka: databases, files of the program. Save these yourself, at about the same time"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstSavepoint:
+    """The first savepoint of the application that is configured as ``name``. ``recovery_seconds`` is about how long a restore of it takes, None if unknown,
+    ``measured`` by how many restores. ``drills`` are the schedule of drills, None where none is configured; ``can_drill`` is False for one that cannot be
+    started under another id.
+    """
+
+    name: str
+    manifest: Manifest
+    recovery_seconds: float | None
+    measured: int
+    drills: str | None
+    can_drill: bool
+
+
+def first_lines(first: FirstSavepoint) -> Iterator[str]:
+    """One fact a line."""
+    manifest = first.manifest
+    topics = Counter(topic.role for topic in manifest.topics if topic.archived)
+    roles = ", ".join(f"{count} {role}{'s' if count > 1 else ''}" for role, count in topics.items())
+    yield f"it has: {manifest.consistency} state, the committed offsets, the settings of {len(manifest.topics)} topics, and the records of {roles or 'none'}"
+    for what in _lacks(manifest):
+        yield f"it has not: {what}"
+    yield f"a restore takes: {_takes(first)}"
+    yield f"try that without touching anything: {_try(first)}"
+
+
+def _lacks(manifest: Manifest) -> Iterator[str]:
+    outputs = [topic.name for topic in manifest.topics if topic.role is TopicRole.OUTPUT and not topic.archived]
+    if outputs:
+        yield f"the records of outputs ({first_names(outputs)}): a restore leaves those that are there, and makes lost ones empty"
+    yield from (f"enough to survive the loss of the cluster: {why}" for why in lost_with_cluster(manifest))
+    yield _OUTSIDE
+
+
+def _takes(first: FirstSavepoint) -> str:
+    if first.recovery_seconds is None:
+        return f"not known, because the cluster could not be looked at: {command('monitor', first.name)}"
+    by = f"measured by {first.measured} restores" if first.measured else "by default rates; the first drill measures it"
+    return f"about {span(first.recovery_seconds)}, {by}"
+
+
+def _try(first: FirstSavepoint) -> str:
+    drill = command("drill", first.name)
+    if first.drills is not None:
+        return f"{drill}, {first.drills}"
+    looks = f"{command('restore', first.name, '--plan')} says what it would do"
+    if not first.can_drill:
+        whole = command("verify", first.name, "--level", "full")
+        return f"{looks}, and {whole} reads all of it, {_CADENCE}. A drill needs an application that starts under another id"
+    return f"{drill}, {_CADENCE}, once the configuration has the section `drill`. Until then {looks}"
