@@ -254,7 +254,7 @@ def test_a_program_that_works_at_least_once_is_found_before_it_is_paused_as_one_
         found = {mode: [one.kind for one in before_backup(small.recovery, mode) if one.kind == "guarantee"] for mode in QuiesceMode}
         assert found == {QuiesceMode.STOP: [], QuiesceMode.PAUSE: ["guarantee"], QuiesceMode.LIVE: ["guarantee"]}
         (told,) = [one for one in before_backup(small.recovery, QuiesceMode.PAUSE) if one.kind == "guarantee"]
-        assert "set application.guarantee to at_least_once" in told.next_step
+        assert told.next_step == "application.guarantee: at_least_once"
         honest = configured_for(small, application={"guarantee": "at_least_once"})
         assert [one.kind for mode in QuiesceMode for one in before_backup(honest, mode) if one.kind == "guarantee"] == []
         # What was refused is taken, and is exact by the way in which such a program has to be held.

@@ -35,7 +35,8 @@ def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(
     assert facts.settings[AUTO_CREATE] == "false"
     (only,) = preflight.before_backup(small.recovery)
     assert (only.kind, only.severity) == ("cluster-loss", PreflightSeverity.WARNING)
-    assert f"the records of {small.input.topic} are not in them: set backup.survive_cluster_loss: true" in str(only)
+    assert f"the records of {small.input.topic} are not in them. Set backup.survive_cluster_loss: true" in only.text
+    assert only.next_step == "backup.survive_cluster_loss: true"
     assert preflight.before_backup(surviving(small).recovery) == ()
     take(small)
     assert preflight.before_restore(small.recovery, small.recovery.savepoints.latest()) == ()

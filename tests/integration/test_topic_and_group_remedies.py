@@ -141,7 +141,8 @@ def test_members_that_nobody_knows_are_stopped_or_made_known_or_waited_for(small
     with living(small.recovery, topic, f"{clients[0]}-StreamThread-1-consumer"):
         with living(small.recovery, topic, f"{clients[1]}-StreamThread-1-consumer"):
             (found,) = told(instances(small, [one]), "instances")
-            assert found.remedy == know_members()
+            assert found.remedy == know_members(found.next_step)
+            assert found.next_step.startswith("streams-recovery groups describe")
             with pytest.raises(Refused, match="no known instance accounts for"):
                 preflight.required_for_backup(instances(small, [one]), QuiesceMode.STOP)
             assert told(instances(small, [one, two]), "instances") == [], "it is added to the instances"

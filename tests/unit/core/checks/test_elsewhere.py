@@ -38,6 +38,7 @@ REASONS: dict[str, tuple[frozenset[str], str]] = {
     "core/compaction/latest_per_key.py": (frozenset({POLICY, LAG}), "decides whether a changelog may be rewritten, by its kind of store"),
     "core/draft/seen.py": (frozenset({POLICY}), "guesses the kind of a store by how Kafka Streams makes its changelog"),
     "core/names.py": (frozenset({POLICY, LAG}), "tells the kind of a store by how Kafka Streams makes its changelog"),
+    "core/preflight/findings.py": (frozenset({AUTO_CREATE}), "has the kind of a finding that is called like it, in its order"),
     "core/repository/cleaning.py": (frozenset({"delete.retention.ms"}), "decides whether files of two savepoints can be shared"),
     "core/restore/failover.py": (frozenset({IN_SYNC}), "sets it, lower where there are fewer brokers"),
     "core/restore/parts/interval.py": (frozenset(RETENTION), "sets them on copies of inputs"),
