@@ -149,7 +149,7 @@ def drawn(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("metadata")
-@pytest.mark.parametrize("kind", ["archive", "backup", "check", "compact", "expire", "run"])
+@pytest.mark.parametrize("kind", ["archive", "backup", "check", "expire"])
 def test_a_file_that_is_read_for_a_task_draws_the_dag_of_the_task_alone(kind: str, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # With a hundred applications each task would read a hundred configurations.
     of_all, one = drawn(kind), f"streams_{kind}_one"
