@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -386,6 +387,8 @@ def main() -> None:
     for name in ("--monitor", "--restore", "--tasks"):
         parser.add_argument(name, action="store_true")
     asked = parser.parse_args()
+    # SIGTERM unwinds like Ctrl-C, so that everything started is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as directory,
         ground(Path(directory), asked.applications, asked.database) as (on, apps),

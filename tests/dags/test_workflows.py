@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.task.priority_strategy import get_airflow_priority_weight_strategies
 
 from streams_recovery import workflows
 from streams_recovery.cli import runs
@@ -107,6 +108,17 @@ def test_and_as_the_workflow_says(dags: dict[str, Any], dag_id: str, group: str)
         assert getattr(task, "results", {}) == {
             need.name: f"{{{{ ti.xcom_pull(task_ids='{group}{need.name}') | tojson }}}}" for need in step.needed
         }, task.task_id
+
+
+def test_where_many_runs_wait_for_a_worker_an_application_is_let_go_before_another_one_is_held(dags: dict[str, Any]) -> None:
+    dag = dags["streams_backup_order-processing"]
+    strategies = {name: strategy() for name, strategy in get_airflow_priority_weight_strategies().items()}
+    weights = {
+        task.task_id: strategies[str(getattr(task.weight_rule, "value", task.weight_rule))].get_weight(SimpleNamespace(task=task))
+        for task in dag.tasks
+        if hasattr(task, "takes")
+    }
+    assert weights["begin"] < weights["capture_cut"] < weights["copy_records"] < weights["publish"] < weights["resume"]
 
 
 @pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)

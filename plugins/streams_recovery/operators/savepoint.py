@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from airflow.sdk import Context, timezone
 from airflow.sdk.exceptions import AirflowSkipException
@@ -15,6 +15,9 @@ from streams_recovery.operations import archive, savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, requested_by, run_id_of, too_late
 from streams_recovery.workflows import savepoint as steps
+
+# Airflow's weight of a task: more than all others of a run have together.
+_LETS_GO: Final = 1_000
 
 
 class BeginSavepointOperator(StepOperator):
@@ -73,9 +76,12 @@ class CaptureCutOperator(StepOperator):
 
 
 class ResumeApplicationOperator(StepOperator):
-    """Every instance that ran at the beginning runs again. Safe to repeat."""
+    """Every instance that ran at the beginning runs again. Safe to repeat. It goes before all other tasks that wait for a worker."""
 
     takes = steps.RESUME
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"priority_weight": _LETS_GO} | kwargs)
 
 
 class PublishSavepointOperator(StepOperator):
