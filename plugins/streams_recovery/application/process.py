@@ -73,7 +73,7 @@ class ProcessApplication:
         """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
         looks = {name: self._look(files) for name, files in self._files.items()}
         silent = self._section.silent
-        return tuple(replace(one, silent=one.name in silent) for one in self._fleet.completed(looks))
+        return tuple(replace(one, silent=one.silent or one.name in silent) for one in self._fleet.completed(looks))
 
     def require_same_version(self) -> None:
         """A start reads the command anew from the configuration, which says what runs."""

@@ -72,6 +72,14 @@ def test_a_port_of_which_one_instance_is_silent_asks_none_to_pause(local):
     assert application.stop(timeout=10).clean
 
 
+def test_instances_with_addresses_and_no_path_for_their_state_are_silent_too(local):
+    one = local()
+    one.section["control"] = {**one.section.get("control", {}), "health": None}
+    application = started(one)
+    assert [(s.state, s.streams_state, s.silent) for s in application.status()] == [(RUNNING, None, True), (RUNNING, None, True)]
+    application.stop(timeout=10)
+
+
 @pytest.mark.parametrize("by", ["pid file", "command line"])
 def test_one_that_was_not_started_from_here_is_found_stopped_and_never_called_clean(silent, others, by):
     one = silent()
