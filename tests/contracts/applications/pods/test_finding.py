@@ -14,15 +14,13 @@ from tests.support.kubernetes.objects import rights
 pytestmark = pytest.mark.deep
 
 
-def test_a_workload_is_found_by_its_environment_or_its_label(each):
+def test_a_workload_is_found_by_its_environment(each):
     one = each()
     reached = Reached(kubeconfig=one.section["kubeconfig"])
     mine = [found for found in find(reached, APPLICATION_ID) if found.namespace == one.namespace]
     assert [found.workload for found in mine] == [one.section["workload"]]
     assert (mine[0].container, mine[0].port) == (None, None)
     assert f"={APPLICATION_ID}" in mine[0].because
-    (labelled,) = find(reached, "counting", one.namespace)
-    assert (labelled.workload, labelled.because) == (one.section["workload"], "its label app is counting")
     assert find(reached, f"{APPLICATION_ID}-eu") == ()
 
 
