@@ -153,7 +153,7 @@ def test_an_application_that_was_stopped_when_the_disk_became_full_runs_again(bo
         assert (tmp_path / "running").exists(), "nobody else has the lock, and whose it is can be read on a full disk"
         assert seconds < SECONDS
         (place / "filler").unlink()
-        (tmp_path / "program.py").write_text(FILLS.replace("bytes(4096)", "b''; break"))
+        (tmp_path / "program.py").write_text(FILLS.replace("while True:", "while False:"))
         again, _ = backup(bootstrap, tmp_path)
         assert again.returncode == 0, again.stderr
         assert (tmp_path / "running").exists()

@@ -77,6 +77,10 @@ class RunArtifacts:
         if others:
             raise _not_ours(others[-1])
 
+    def left(self, run: str, name: str) -> bool:
+        """True if a step of the run has left a note of this name."""
+        return bool(self._keys(run, name))
+
     def _next(self, run: str, name: str) -> int:
         """One above all numbers of this name. Objects without a number are passed over."""
         stem = self._layout.work(run, name).removesuffix("json")

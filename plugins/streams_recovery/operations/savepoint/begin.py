@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.runs import PARTITIONS, PartitionFacts
@@ -25,7 +26,7 @@ from streams_recovery.operations.discovery import Discovery, discover, discover_
 from streams_recovery.operations.ownership import refuse_stop, role_by_logs
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.savepoint.damage import damage_before, last_savepoint
-from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic, FinishReport, Ticket
+from streams_recovery.operations.savepoint.values import RESULT, SPEC, CutDraft, DraftTopic, FinishReport, Ticket
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 LOGGER = logger("streams_recovery.operations.savepoint")
@@ -219,17 +220,21 @@ def finish(recovery: RecoveryContext, ticket: Ticket) -> FinishReport:
 
 
 def _without_a_savepoint(recovery: RecoveryContext, ticket: Ticket) -> int:
-    """Remove the segments that this run alone has written, unless its savepoint is there. In a directory only: in a bucket nothing but expiry needs the right
-    to.
+    """Remove the segments that this run alone has written, if its copy has failed: then nothing can publish them. A task that is taken for dead may come back
+    and publish a copy that has ended. In a directory only: in a bucket nothing but expiry needs the right to.
     """
     with suppress(RecoveryError):
-        repository = recovery.repository
-        published = repository.size(recovery.savepoints.key(ticket.savepoint_id)) is not None
-        if repository.location.backend == "filesystem" and not published and recovery.lock.holds(ticket.lock):
+        repository, left = recovery.repository, partial(recovery.artifacts.left, ticket.savepoint_id)
+        if repository.location.backend == "filesystem" and _copy_has_failed(left) and recovery.lock.holds(ticket.lock):
             own = [key for key in repository.keys(recovery.layout.segments) if f"-{ticket.savepoint_id}-" in key.rpartition("/")[2]]
             repository.delete(own, emptied=True)
             return len(own)
     return 0
+
+
+def _copy_has_failed(left: Callable[[str], bool]) -> bool:
+    """True if the notes that a run has ``left`` say that it had records to copy, and that no job has copied them."""
+    return left(SPEC) and not left(RESULT)
 
 
 def check_same_application(before: Discovery, after: Discovery) -> None:

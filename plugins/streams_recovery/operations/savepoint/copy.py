@@ -41,6 +41,10 @@ from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.begin import check_same_logs
 from streams_recovery.operations.savepoint.damage import damage_of_cut, epoch_ends, last_savepoint, with_damage
 from streams_recovery.operations.savepoint.values import (
+    COPIED,
+    PLAN,
+    RESULT,
+    SPEC,
     Copied,
     CopyPlan,
     CutDraft,
@@ -54,7 +58,6 @@ from streams_recovery.operations.savepoint.values import (
 LOGGER = logger("streams_recovery.operations.savepoint")
 # Savepoints before the newest one that are opened for an archive that it has not.
 _OLDER = 50
-PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
 
 
 def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> JobPlan:

@@ -16,6 +16,9 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import PartitionCopy
 from streams_recovery.core.savepoint.request import SavepointRequest
 
+# The notes that the copy leaves.
+PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
