@@ -65,7 +65,7 @@ def _try(first: FirstSavepoint) -> str:
     drill = command("drill", first.name)
     if first.drills is not None:
         return f"{drill}, {first.drills}"
-    looks = f"{command('restore', first.name, '--plan')} says what it would do"
+    looks = f"{command('restore', first.name, '--replace', '--plan')} says what it would do"
     if not first.can_drill:
         whole = command("verify", first.name, "--level", "full")
         return f"{looks}, and {whole} reads all of it, {_CADENCE}. A drill needs an application that starts under another id"

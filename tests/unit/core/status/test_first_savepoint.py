@@ -53,8 +53,11 @@ def test_how_long_a_restore_takes(of: dict[str, object], told: str) -> None:
     ("of", "told"),
     [
         ({"drills": "on Saturdays"}, ["streams-recovery drill shop, on Saturdays"]),
-        ({}, ["streams-recovery drill shop, once a week", "the section `drill`", "streams-recovery restore shop --plan"]),
-        ({"can_drill": False}, ["streams-recovery restore shop --plan", "streams-recovery verify shop --level full", "once a week"]),
+        ({}, ["streams-recovery drill shop, once a week", "the section `drill`", "streams-recovery restore shop --replace --plan"]),
+        (
+            {"can_drill": False},
+            ["streams-recovery restore shop --replace --plan", "streams-recovery verify shop --level full", "once a week"],
+        ),
     ],
 )
 def test_how_it_is_tried(of: dict[str, object], told: list[str]) -> None:
