@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,8 +20,7 @@ from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
-from streams_recovery.config.loader import load, load_named
-from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.loader import load_named
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, StoreKind
 from streams_recovery.core.waiting import poll
@@ -37,73 +33,9 @@ from tests.support.kafka.records import connect
 from tests.support.kafka.secured_broker import ADMIN, Secured
 from tests.support.kafka.streams_member import StreamsMember
 from tests.support.project import PROJECT
+from tests.support.terminal import Here
 
 pytestmark = pytest.mark.kafka
-
-
-@dataclass(frozen=True)
-class Told:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclass(frozen=True)
-class Here:
-    """A directory of configurations, and the program beside a broker."""
-
-    configs: Path
-    bootstrap: str
-
-    def run(self, *words: str, **more: str) -> Told:
-        done = subprocess.run(
-            self.words(words),
-            env=self.environment(**more),
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        return Told(done.returncode, done.stdout, done.stderr)
-
-    def asked(self, *words: str, answers: tuple[str, ...]) -> Told:
-        """The same on a terminal, where somebody types an answer to each question."""
-        mine, its = pty.openpty()
-        with subprocess.Popen(
-            self.words(words), env=self.environment(), stdin=its, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as program:
-            os.close(its)
-            for answer in answers:
-                os.write(mine, f"{answer}\n".encode())
-                # One line at a time, as somebody types.
-                time.sleep(0.1)
-            out, err = program.communicate(timeout=180)
-            os.close(mine)
-        return Told(program.returncode, out, err)
-
-    def words(self, words: tuple[str, ...]) -> list[str]:
-        return [sys.executable, "-m", "streams_recovery", *words, "--configs", str(self.configs)]
-
-    def environment(self, **more: str) -> dict[str, str]:
-        base = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY", "KUBE"))}
-        kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap}})
-        return {
-            **base,
-            "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
-            "COLUMNS": "1000",
-            "HOME": str(self.configs.parent),
-            "AIRFLOW_CONN_KAFKA_DEFAULT": kafka,
-            **more,
-        }
-
-    def file(self, name: str) -> Path:
-        return self.configs / f"{name}.yaml"
-
-    def config(self, name: str) -> ApplicationConfig:
-        return load(self.file(name), {})
 
 
 @pytest.fixture
