@@ -314,7 +314,7 @@ def _whole(answer: Answer, where: str, limit: int) -> dict[str, object]:
 def _no_route(where: str, why: str, question: KeyQuestion) -> NoKeyRoute:
     return NoKeyRoute(
         f"{where} {why}: it has no store {question.store}, or cannot be asked for this key",
-        next_step="check the store's name and control.query_key; docs/your-application.md says how keys that are no text are read",
+        next_step="check the store's name and control.query_key; docs/endpoints.md says how keys that are no text are read",
         store=question.store,
     )
 

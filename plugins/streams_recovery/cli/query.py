@@ -79,7 +79,7 @@ def _conclude(store: str, key: str, found: tables.Asked) -> None:
         raise NotFound(
             f"{found.live.instance} has no key {key} in store {store}"
             + ("" if found.savepoint_id is None else f", nor has {found.savepoint_id}"),
-            next_step="write the key as `streams-recovery state` shows it; docs/your-application.md says how keys that are no text are read",
+            next_step="write the key as `streams-recovery state` shows it; docs/endpoints.md says how keys that are no text are read",
             store=store,
         )
     if found.savepoint_id is None:

@@ -149,7 +149,8 @@ def test_the_page_has_every_program_every_field_and_every_exit_status() -> None:
     assert rows == verbs | {one.name for one in fields(InstanceStatus)}
     assert all(f'"{one.name}"' in PAGE for one in fields(WipeReport))
     assert all(f"`{state.value}`" in PAGE for state in InstanceState)
-    for kind, name in (("bash", "control.sh"), ("python", "control.py")):
-        assert f"```{kind}\n{(PROGRAMS / name).read_text(encoding='utf-8').rstrip()}\n```" in PAGE, "the page shows what the tests run"
+    for name in ("control.sh", "control.py"):
+        assert f"](../examples/programs/{name})" in PAGE
+    assert f"```bash\n{(PROGRAMS / 'control.sh').read_text(encoding='utf-8').rstrip()}\n```" in PAGE, "the page shows what the tests run"
     for page in ("quick-start.md", "configuration.md", "kubernetes-native.md"):
         assert "](programs.md)" in (PROJECT / "docs" / page).read_text(encoding="utf-8"), page

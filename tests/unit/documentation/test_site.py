@@ -30,6 +30,8 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert len(written) > 40
     # Pages of which docs has no file.
     assert "ApplicationNotReady" in (tmp_path / "messages.html").read_text(encoding="utf-8")
+    # A search for the words of an error finds the page that says what to do next.
+    assert "is there already, and nothing is written over it" in (tmp_path / "search" / "search_index.json").read_text(encoding="utf-8")
     assert "survive_cluster_loss" in (tmp_path / "configuration-keys.html").read_text(encoding="utf-8")
     assert "tests/integration/test_changed_logs.py::test_a_topic_that_was_created_again" in (tmp_path / "reliability.html").read_text(
         encoding="utf-8"
