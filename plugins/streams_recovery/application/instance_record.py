@@ -338,14 +338,27 @@ def session_of(leader: Process) -> tuple[Process, ...]:
     """Every running process in the session that ``leader`` founded, itself included while it lives, also if it founded none.
 
     A session's number is not given to a new process while the session has members. Should the number have been reused after the whole
-    session ended, its new owner is a running process with another birth, and then nothing here is ours.
+    session ended, and its new owner run, that has another birth, and nothing here is ours. The new owner may have ended before its session has, as that of a
+    daemon does: so after a reboot nothing is ours, and of a leader that has ended nothing that began before it. Within one boot a later session of that number
+    whose own leader has ended too cannot be told apart.
     """
     owner = birth(leader.pid)
-    if owner is not None and owner != leader.born:
+    if (owner is not None and owner != leader.born) or (_LINUX and leader.born.partition("/")[0] != _boot()):
         return ()
     members = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError):
             if leader.pid in (pid, os.getsid(pid)) and (born := birth(pid)) is not None:
                 members.append(Process(pid=pid, born=born))
-    return tuple(members)
+    return tuple(one for one in members if owner is not None or _start(one) >= _start(leader))
+
+
+def _start(process: Process) -> float:
+    return float(process.born.rpartition("/")[2])
+
+
+def members_of(run: Started) -> tuple[Process, ...]:
+    """Every running process of a run. One that was not started from here was found alone: it is all that is ours."""
+    if run.supervisor == NO_SUPERVISOR:
+        return (run.process,) if run.process.alive else ()
+    return session_of(run.process)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from streams_recovery.application import instance_record
 from streams_recovery.application.found_process import NOT_THERE, FoundProcess, by_command_line, by_pid_file
-from streams_recovery.application.instance_record import NO_SUPERVISOR, Ended, InstanceFiles, Place, Process, Started, is_hidden, session_of
+from streams_recovery.application.instance_record import NO_SUPERVISOR, Ended, InstanceFiles, Place, Started, is_hidden, members_of
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.local_state import checked, open_files, since, task_directory_of, wipe
 from streams_recovery.application.port import (
@@ -102,7 +102,7 @@ class ProcessApplication:
                 _end(run)
             self._await_end(runs, max(_END_SECONDS, deadline - time.monotonic()))
             for run in runs.values():
-                _signal_all(run.process, signal.SIGKILL)
+                _signal_all(run, signal.SIGKILL)
             self._await_end(runs, _KILL_SECONDS)
         return StopReport(instances=self.status())
 
@@ -143,7 +143,7 @@ class ProcessApplication:
         """Directories with the name of the application's, other than its own, in whose task directories its processes have files open."""
         found = set()
         for run in self._living_runs().values():
-            for member in session_of(run.process):
+            for member in members_of(run):
                 found |= {str(one) for path in open_files(member.pid) if (one := task_directory_of(path, self._application_id)) is not None}
         return tuple(sorted(found - {*own, *(str(Path(one).resolve()) for one in own)}))
 
@@ -190,16 +190,16 @@ class ProcessApplication:
     def _found(self, name: str) -> FoundProcess:
         """The instance where it runs without a record of ours."""
         instance = self._instances[name]
-        if instance.pid_file is not None and (found := by_pid_file(Path(instance.pid_file))) != NOT_THERE:
-            return found
         argv = self._section.running_as_of(instance)
+        if instance.pid_file is not None and (found := by_pid_file(Path(instance.pid_file), argv)) != NOT_THERE:
+            return found
         return NOT_THERE if argv is None else by_command_line(argv)
 
     def _adopt(self) -> None:
         """Put instances on record that were not started from here, so that they are ended as others are. Nobody waits for them: their end is never clean."""
         for name, files in self._files.items():
             run = files.started()
-            on_record = run is not None and (not _here(run) or session_of(run.process))
+            on_record = run is not None and (not _here(run) or members_of(run))
             if not on_record and (process := self._found(name).process) is not None:
                 files.home.mkdir(parents=True, exist_ok=True)
                 now = time.time_ns() // 1_000_000
@@ -207,11 +207,11 @@ class ProcessApplication:
 
     def _living_runs(self) -> dict[str, Started]:
         found = {name: files.started() for name, files in self._files.items()}
-        return {name: run for name, run in found.items() if run is not None and _here(run) and session_of(run.process)}
+        return {name: run for name, run in found.items() if run is not None and _here(run) and members_of(run)}
 
     def _await_end(self, runs: Mapping[str, Started], seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and any(session_of(run.process) for run in runs.values()):
+        while time.monotonic() < deadline and any(members_of(run) for run in runs.values()):
             time.sleep(_LOOK_SECONDS)
 
 
@@ -220,7 +220,7 @@ def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
     if not _here(run):
         # A pid of another machine that shares the directory can be neither seen nor signalled from here.
         return standing(files.name, InstanceState.UNKNOWN, f"{where}, which is not this machine; ask there")
-    if members := session_of(run.process):
+    if members := members_of(run):
         outlived = [str(member.pid) for member in members] if run.process not in members else []
         return standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
     ended = _witnessed(files, run)
@@ -253,11 +253,11 @@ def _end(run: Started) -> None:
     if run.supervisor.alive:
         run.supervisor.signal(signal.SIGTERM)
     else:
-        _signal_all(run.process, signal.SIGTERM)
+        _signal_all(run, signal.SIGTERM)
 
 
-def _signal_all(leader: Process, number: signal.Signals) -> None:
-    for member in session_of(leader):
+def _signal_all(run: Started, number: signal.Signals) -> None:
+    for member in members_of(run):
         try:
             member.signal(number)
         except PermissionError as error:

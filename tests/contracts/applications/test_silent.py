@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 from pydantic import ValidationError
 
+from streams_recovery.application.found_process import NOT_THERE, by_command_line, by_pid_file
 from streams_recovery.application.instance_record import Process, birth
 from streams_recovery.config.runs import Runs, SandboxProcess
 from streams_recovery.core.errors import ApplicationRunning, Refused
@@ -154,6 +157,115 @@ def test_a_pid_file_that_proves_nothing_is_no_proof_of_an_end(silent, others, te
         application.wipe_state()
     assert not application.stop(timeout=1).gone
     assert somebody.poll() is None
+
+
+def named(directory, program):
+    """A pid file that names this program."""
+    file = directory / "one.pid"
+    file.write_text(str(getattr(program, "pid", program)))
+    return file
+
+
+def only_root():
+    if os.geteuid() != 0:
+        pytest.skip("NOT checked: only root can do that")
+
+
+@pytest.mark.parametrize("who", ["the file", "its directory"])
+def test_a_pid_file_of_a_third_user_proves_nothing(others, tmp_path, who):
+    only_root()
+    file = named(tmp_path, others(idle()))
+    assert by_pid_file(file).process is not None
+    os.chown(file if who == "the file" else tmp_path, 65534, 65534)
+    assert "user 65534's" in by_pid_file(file).doubt
+
+
+def test_a_pid_file_that_others_can_replace_or_that_is_a_link_proves_nothing(others, tmp_path):
+    file = named(tmp_path, others(idle()))
+    link = tmp_path / "link.pid"
+    link.symlink_to(file)
+    assert "cannot be read" in by_pid_file(link).doubt
+    for mode in (0o777, 0o770):
+        tmp_path.chmod(mode)
+        assert "others can replace" in by_pid_file(file).doubt
+    tmp_path.chmod(0o1777)
+    assert by_pid_file(file).process is not None
+
+
+@pytest.mark.parametrize("whose", [os.getpid, os.getppid])
+def test_a_pid_file_that_names_this_process_or_one_that_has_started_it_proves_nothing(tmp_path, whose):
+    began = psutil.Process(whose()).create_time()
+    file = named(tmp_path, whose())
+    os.utime(file, (began + 1, began + 1))
+    assert "is this process, or has started it" in by_pid_file(file).doubt
+
+
+def test_a_pid_file_that_was_written_long_after_the_process_began_proves_nothing(others, tmp_path):
+    file = named(tmp_path, others(idle()))
+    later = time.time() + 700
+    os.utime(file, (later, later))
+    assert "600 s after" in by_pid_file(file).doubt
+
+
+def test_a_pid_file_is_held_against_the_command_line_where_both_are_known(silent, others):
+    one = silent()
+    one.section["running_as"] = idle("{name}")
+    somebody = others(idle("somebody"))
+    one.section["instances"][0]["pid_file"] = str(named(one.directory, somebody))
+    application = one.open()
+    assert (states(application), "another command line" in application.status()[0].detail) == ([UNKNOWN, GONE], True)
+    assert not application.stop(timeout=1).gone
+    assert somebody.poll() is None
+
+
+def test_a_process_in_a_pid_namespace_of_its_own_is_not_taken_for_one(others, tmp_path):
+    only_root()
+    argv = idle("apart")
+    around = others(["unshare", "--pid", "--fork", "--kill-child", *argv])
+    wait(lambda: [one for one in psutil.Process(around.pid).children() if one.cmdline() == argv])
+    apart = psutil.Process(around.pid).children()[0].pid
+    assert by_command_line(argv) == NOT_THERE
+    assert "pid namespace" in by_pid_file(named(tmp_path, apart)).doubt
+    here = others(argv)
+    assert by_command_line(argv).process.pid == here.pid, "what runs apart is no second one"
+
+
+@pytest.mark.parametrize("founds", [True, False], ids=["a session", "no session"])
+def test_a_wrapper_is_not_ended_without_what_it_has_started(silent, others, founds):
+    one = silent()
+    child = f"import subprocess, sys\nprogram = subprocess.Popen({idle('child')!r})\nprint(program.pid, flush=True)\nprogram.wait()"
+    started_by = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {child!r}], start_new_session={founds})"
+    around = others([sys.executable, "-c", started_by], stdout=subprocess.PIPE)
+    inner = int(around.stdout.readline())
+    wrapper = psutil.Process(inner).ppid()
+    one.section["instances"][0]["pid_file"] = str(named(one.directory, wrapper))
+    application = one.open()
+    first = application.status()[0]
+    assert (first.state, f"has started pid {inner}" in first.detail) == (UNKNOWN, True)
+    assert not application.stop(timeout=1).gone
+    assert birth(wrapper)
+    assert birth(inner)
+    named(one.directory, inner)
+    assert one.open().stop(timeout=10).gone
+    wait(lambda: birth(inner) is None)
+
+
+def test_what_a_unit_runs_is_not_ended_behind_its_back(others, tmp_path):
+    groups = Path("/sys/fs/cgroup/unified") if Path("/sys/fs/cgroup/unified").is_dir() else Path("/sys/fs/cgroup")
+    unit = groups / f"orders-{os.getpid()}.service"
+    program = others(idle())
+    try:
+        unit.mkdir()
+        (unit / "cgroup.procs").write_text(str(program.pid))
+    except OSError as error:
+        pytest.skip(f"NOT checked: no control group can be made here: {error}")
+    try:
+        assert f"unit {unit.name} runs it" in by_pid_file(named(tmp_path, program)).doubt
+    finally:
+        program.kill()
+        program.wait()
+        wait(lambda: not (unit / "cgroup.procs").read_text())
+        unit.rmdir()
 
 
 def test_a_command_line_that_two_processes_have_names_neither(silent, others):

@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.application import instance_record
-from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, StopRequest, birth, session_of
+from streams_recovery.application.instance_record import (
+    NO_SUPERVISOR,
+    Ended,
+    InstanceFiles,
+    Place,
+    Process,
+    Started,
+    StopRequest,
+    birth,
+    members_of,
+    session_of,
+)
 from streams_recovery.application.port import InstanceState
 from streams_recovery.application.process import _look_at
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
@@ -146,6 +157,32 @@ def test_a_lock_is_held_by_one_and_inherited(tmp_path):
     heir.stdin.close()
     heir.wait()
     assert not instance_record.is_held(path)
+
+
+def a_session_without_its_leader():
+    """A leader that has ended, and the one process of its session that goes on."""
+    script = "import subprocess, sys\nprint(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid, flush=True)"
+    leader = subprocess.Popen([sys.executable, "-c", script], start_new_session=True, stdout=subprocess.PIPE)
+    born = birth(leader.pid) or ""
+    pid = int(leader.stdout.readline())
+    leader.wait()
+    return Process(pid=leader.pid, born=born), Process(pid=pid, born=birth(pid) or "")
+
+
+def test_of_a_leader_that_has_ended_only_what_can_be_its_own_counts():
+    """The number of an ended leader may have been another one's since, whose session goes on without it."""
+    leader, left = a_session_without_its_leader()
+    try:
+        assert session_of(leader) == (left,)
+        boot, _, start = left.born.partition("/")
+        assert session_of(replace(leader, born=f"{boot}/{int(start) + 1}")) == (), "it began before this leader"
+        assert session_of(replace(leader, born=f"an earlier boot/{leader.born.partition('/')[2]}")) == ()
+        here = Place(host="h", boot="b", namespace="n")
+        assert members_of(Started(run="r", place=here, supervisor=left, process=leader, at=1)) == (left,)
+        assert members_of(Started(run="r", place=here, supervisor=NO_SUPERVISOR, process=leader, at=1)) == ()
+        assert members_of(Started(run="r", place=here, supervisor=NO_SUPERVISOR, process=left, at=1)) == (left,)
+    finally:
+        left.signal(signal.SIGKILL)
 
 
 # Its first thread ends, and the process goes on in another one, which says so.
