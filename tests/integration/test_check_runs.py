@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,13 +16,15 @@ from typer.testing import CliRunner
 
 from streams_recovery.application.instance_record import InstanceFiles, session_of
 from streams_recovery.cli.app import app
+from streams_recovery.core.waiting import poll
+from streams_recovery.operations.check_runs import check_real
 from tests.support.applications.small import RUNNING, Small, says, small_application
 
 pytestmark = pytest.mark.kafka
 
 # An application that is a file with its state. What it answers wrongly is said by the third argument.
 PROGRAM = """
-import json, sys
+import json, sys, time
 from pathlib import Path
 place, verb, fault = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 running, paused, state = place / "running", place / "paused", place / "state"
@@ -28,11 +32,16 @@ if verb == "start" and fault != "never starts":
     running.touch()
 elif verb == "stop" and fault != "never stops":
     running.unlink(missing_ok=True)
+    if fault == "slow":
+        (place / "stopping").touch()
+        while not (place / "go on").exists():
+            time.sleep(0.05)
 elif verb == "pause" and fault != "deaf":
     paused.touch()
 elif verb == "resume":
     paused.unlink(missing_ok=True)
 elif verb == "wipe":
+    (place / "wiped").touch()
     print(json.dumps({"removed": [], "remaining": ["/state/shop"] if fault == "keeps state" else []}))
 if verb in ("status", "stop"):
     up = running.exists()
@@ -129,6 +138,44 @@ def test_for_real_what_a_verb_did_not_reach_is_told(bootstrap: str, tmp_path: Pa
     assert told in done.stderr
     assert "cannot be paused" in done.stdout or "no pause" in done.stdout
     assert (tmp_path / "running").exists(), "it is brought back whatever was answered"
+    assert (tmp_path / "wiped").exists() is (fault == "keeps state"), "nothing is wiped after a stop that was answered wrongly"
+
+
+@contextmanager
+def joined(bootstrap: str, small: Small, place: Path) -> Iterator[None]:
+    """A member of the group that goes on whatever the programs answer."""
+    (place / "member.py").write_text(MEMBER)
+    group = small.recovery.application_id
+    member = subprocess.Popen([sys.executable, str(place / "member.py"), bootstrap, group, small.input.topic])
+    try:
+        assert poll(lambda: small.recovery.groups.describe(group).state == "Stable" or None, seconds=60, interval=0.5)
+        yield
+    finally:
+        member.kill()
+        member.wait()
+
+
+def test_for_real_a_stop_that_the_group_does_not_bear_out_is_followed_by_no_wipe(bootstrap: str, tmp_path: Path) -> None:
+    with application(bootstrap, tmp_path, programs(tmp_path, "lies", pauses=False)) as small, joined(bootstrap, small, tmp_path):
+        done = for_real(small, bootstrap, tmp_path, "--wipe")
+    assert done.exit_code != 0, done.output
+    assert not (tmp_path / "wiped").exists(), done.output
+
+
+def test_for_real_what_has_lost_its_lock_neither_wipes_nor_starts(bootstrap: str, tmp_path: Path) -> None:
+    with application(bootstrap, tmp_path, programs(tmp_path, "slow", pauses=False)) as small, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(check_real, small.recovery, "one", wipe=True)
+        lock = small.recovery.lock
+        assert poll(lambda: (tmp_path / "stopping").exists() or None, seconds=60, interval=0.1)
+        assert lock.take_from("check one")
+        lock.acquire("another run", lease_seconds=600, purpose="a restore")
+        (tmp_path / "go on").touch()
+        played = {one.verb: one for one in done.result(timeout=60).played}
+    assert played["stop"].good
+    assert "lock" in played["wipe"].error
+    assert "lock" in played["start"].error
+    assert not (tmp_path / "wiped").exists()
+    assert not (tmp_path / "running").exists()
 
 
 def test_for_real_it_asks_and_is_refused_where_nothing_runs(bootstrap: str, tmp_path: Path) -> None:
@@ -176,8 +223,6 @@ def test_a_process_without_endpoints_is_played_by_its_group(bootstrap: str, tmp_
 
 
 def _once_joined(small: Small, bootstrap: str, place: Path) -> Result:
-    from streams_recovery.core.waiting import poll
-
     group = small.recovery.application_id
     assert poll(lambda: small.recovery.groups.describe(group).state == "Stable" or None, seconds=60, interval=0.5)
     return for_real(small, bootstrap, place, "--wipe")

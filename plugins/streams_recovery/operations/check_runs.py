@@ -1,5 +1,5 @@
 """Playing what runs an application: what each verb answers, field by field. Dry only ``status`` and what the port can ask; for real every verb, under the
-application's lock, and what was paused or stopped is brought back whatever was answered.
+application's lock, and what was paused or stopped is brought back whatever was answered. Nothing is wiped on the word of the programs alone.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from streams_recovery.application.port import InstanceState, InstanceStatus
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.config.runs import CommandRuns
 from streams_recovery.core import codec
 from streams_recovery.core.checks.run_answers import Wrong, wrong_after, wrong_sense
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, RecoveryError
+from streams_recovery.core.group_members import Roll
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.findings import blocking
 from streams_recovery.operations import quiesce_record
-from streams_recovery.operations.bring_down import require_known_members
+from streams_recovery.operations.bring_down import empty_group, require_known_members
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ownership import refuse_stop, role_by_logs
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock, require_lock
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 T = TypeVar("T")
@@ -125,27 +126,30 @@ def check_real(recovery: RecoveryContext, run_id: str, *, wipe: bool) -> RunsChe
     """
     lock = recovery.lock.acquire(f"check {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"check of what runs {recovery.application_id}")
     try:
-        refuse_if_unfinished(recovery)
-        quiesce_record.resume_abandoned(recovery)
-        refuse_stop(recovery.application)
-        require_known_members(recovery)
-        play, not_tried = _Play(recovery), {}
-        before = play.status()
-        if not before or any(one.state is not InstanceState.RUNNING for one in before):
-            raise ApplicationNotReady(
-                f"not every instance of {recovery.application_id} runs: {_said(before)}",
-                next_step="start it, and run this again: what is down before could not be told from what was brought down",
-            )
-        if (why_not := recovery.config.no_pause_because) is None:
-            _pause(play, run_id)
-        else:
-            not_tried = dict.fromkeys(("pause", "resume"), why_not)
-        _stop(play, run_id, wipe=wipe)
-        return play.check(
-            not_tried if wipe else {**not_tried, "wipe": "only with --wipe: its local state would be read again from its changelogs"}
-        )
+        with renewed_lock(recovery, HeldLock(lock=lock)):
+            return _played(recovery, HeldLock(lock=lock), run_id, wipe=wipe)
     finally:
         recovery.lock.release(lock)
+
+
+def _played(recovery: RecoveryContext, ticket: HeldLock, run_id: str, *, wipe: bool) -> RunsCheck:
+    refuse_if_unfinished(recovery)
+    quiesce_record.resume_abandoned(recovery)
+    refuse_stop(recovery.application)
+    require_known_members(recovery)
+    play = _Play(recovery)
+    not_tried: dict[str, str] = {}
+    before = play.status()
+    if not before or any(one.state is not InstanceState.RUNNING for one in before):
+        raise ApplicationNotReady(
+            f"not every instance of {recovery.application_id} runs: {_said(before)}",
+            next_step="start it, and run this again: what is down before could not be told from what was brought down",
+        )
+    if (why_not := recovery.config.no_pause_because) is None:
+        _pause(play, run_id)
+    else:
+        not_tried = dict.fromkeys(("pause", "resume"), why_not)
+    return play.check({**not_tried, **_stop(play, ticket, run_id, wipe=wipe)})
 
 
 def _pause(play: _Play, run_id: str) -> None:
@@ -160,10 +164,17 @@ def _pause(play: _Play, run_id: str) -> None:
         quiesce_record.let_go(recovery, run_id, QuiesceMode.PAUSE, names)
 
 
-def _stop(play: _Play, run_id: str, *, wipe: bool) -> None:
+def _stop(play: _Play, ticket: HeldLock, run_id: str, *, wipe: bool) -> dict[str, str]:
+    """Stop, wipe if that is asked for, and start. Returns why there was no wipe."""
     recovery, names, role = play.recovery, play.names, role_by_logs(play.recovery.application)
     run = f"{run_id}-stop"
+    known = require_known_members(recovery)
     quiesce_record.begin(recovery, run, QuiesceMode.STOP, names)
+
+    def start() -> None:
+        quiesce_record.check_may_resume(recovery, ticket)
+        quiesce_record.resume(recovery, QuiesceMode.STOP, names, ran=role)
+
     try:
         timeout = recovery.config.runs.chosen.stop_timeout
         report = play.verb(
@@ -174,14 +185,27 @@ def _stop(play: _Play, run_id: str, *, wipe: bool) -> None:
                 (*wrong_sense(_plain(found.instances)), *wrong_after("stop", _plain(found.instances), names)),
             ),
         )
-        if wipe and report is not None and report.gone:
-            play.verb(
-                "wipe", recovery.application.wipe_state, lambda found: (f"{len(found.removed)} directories removed", _left(found.remaining))
-            )
+        if not wipe:
+            return {"wipe": "only with --wipe: its local state would be read again from its changelogs"}
+        if report is None or not report.gone or not play.played[-1].good:
+            return {"wipe": "the stop was not answered rightly, and whatever a wipe removes rests on that answer"}
+        play.verb(
+            "wipe",
+            lambda: _wiped(recovery, ticket, report, known),
+            lambda found: (f"{len(found.removed)} directories removed", _left(found.remaining)),
+        )
+        return {}
     finally:
-        play.verb("start", lambda: quiesce_record.resume(recovery, QuiesceMode.STOP, names, ran=role), lambda _: _judged(play, "start"))
+        play.verb("start", start, lambda _: _judged(play, "start"))
         if quiesce_record.working(recovery, names) is not None:
             quiesce_record.let_go(recovery, run, QuiesceMode.STOP, names)
+
+
+def _wiped(recovery: RecoveryContext, ticket: HeldLock, report: StopReport, known: Roll) -> WipeReport:
+    # What is played here are programs that may be wrong: the group says whether they have told the truth.
+    empty_group(recovery, report, known)
+    require_lock(recovery, ticket)
+    return recovery.application.wipe_state()
 
 
 def _judged(play: _Play, verb: str) -> tuple[str, tuple[Wrong, ...]]:
