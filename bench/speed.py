@@ -53,7 +53,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.native.librdkafka import SWITCH, native
 from streams_recovery.operations.restore.load import LOAD_RESULT
-from streams_recovery.operations.savepoint.copy import RESULT as COPY_RESULT
+from streams_recovery.operations.savepoint.values import RESULT as COPY_RESULT
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 PARTITIONS, WORKERS = 4, 2
