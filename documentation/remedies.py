@@ -68,7 +68,7 @@ def _section(examples: list[Remedy], tests: list[str]) -> Iterator[str]:
     for one in examples:
         yield f"\n- {cell(one.text)}\n"
         if one.commands:
-            mark = "    # not run here\n" if any(command.startswith("kafka-") for command in one.commands) else ""
+            mark = "    # not run here\n" if any(command.startswith(("kafka-", "kubectl ")) for command in one.commands) else ""
             commands = mark + "".join(f"    {line}\n" for command in one.commands for line in command.splitlines())
             yield f"\n    ```sh\n{commands}    ```\n"
     named = ", ".join(f"`{test}`" for test in tests)
