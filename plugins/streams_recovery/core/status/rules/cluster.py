@@ -48,7 +48,7 @@ def _refused(observed: ObservedApplication) -> Iterator[StatusFinding]:
     facts = Refusals(
         why=observed.cluster.refused if observed.cluster else (),
         what="a restore of the newest exact savepoint would be refused: ",
-        commands=(command("restore", observed.name, "--plan"), command("backup", observed.name)),
+        commands=(command("restore", observed.name, "--replace", "--plan"), command("backup", observed.name)),
     )
     yield from found_in_look(REFUSED, facts)
 
@@ -66,7 +66,7 @@ def _missing(observed: ObservedApplication) -> Iterator[StatusFinding]:
         Severity.CRITICAL,
         f"{first_names(missing)} {'is' if one else 'are'} not on the cluster: "
         f"the configuration or the newest exact savepoint has {'it' if one else 'them'}",
-        remedies=[command("restore", observed.name, "--plan")],
+        remedies=[command("restore", observed.name, "--replace", "--plan")],
         numbers={"topics": len(missing)},
     )
 
