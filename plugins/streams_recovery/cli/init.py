@@ -16,7 +16,7 @@ from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.reading import YamlError, read
 from streams_recovery.core.draft.configuration import configuration_name, draft
-from streams_recovery.core.draft.questions import NAMESPACE, URL, Answers, Question, Surroundings, next_question
+from streams_recovery.core.draft.questions import NAMESPACE, NONE, URL, Answers, Question, Surroundings, next_question
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.names import checked_name
@@ -58,11 +58,13 @@ def init(
     asks = sys.stdin.isatty() and not no_input
     with looks.looking_around(_connecting(connection, bootstrap_servers), configs) as looker:
         chosen = looker.candidate(application_id) if application_id else _choice(looker.candidates, asks=asks)
+        kubeconfig, context = looks.kubernetes_access(os.environ)
         place = Surroundings(
             name=checked_name("configuration name", name or configuration_name(chosen.application_id)),
             connection=connection,
             home=str(Path.home() / "streams-recovery"),
-            kubeconfig=looks.kubeconfig(os.environ),
+            kubeconfig=kubeconfig,
+            context=context,
         )
         path = _free(configs, place.name)
         say(f"{chosen.application_id}, an application of {chosen.kind.dialect.product}: {chosen.because}.")
@@ -168,7 +170,7 @@ def _interview(seen: ApplicationSeen, answers: dict[str, Any], place: Surroundin
         say(why_not)
     taken: list[str] = []
     while True:
-        if seen.pauses is None and URL in answers:
+        if seen.pauses is None and answers.get(URL, NONE) != NONE:
             seen = looks.with_instance(seen, str(answers[URL]))
         question = next_question(seen, answers, place)
         if question is None:

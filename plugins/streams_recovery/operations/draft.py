@@ -206,10 +206,10 @@ def _of_instance(url: str) -> DescribedTopology:
         ) from None
 
 
-def kubeconfig(environment: Mapping[str, str]) -> str | None:
-    """The file by which Kubernetes is reached from here, if there is one."""
+def kubernetes_access(environment: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The file by which Kubernetes is reached from here, and the context in it, if there are such."""
     reached = reachable(environment)
-    return None if reached is None else reached.kubeconfig
+    return (None, None) if reached is None else (reached.kubeconfig, reached.context)
 
 
 def with_workloads(seen: ApplicationSeen, environment: Mapping[str, str], namespace: str | None) -> tuple[ApplicationSeen, str]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from streams_recovery.application.kubernetes.cluster import Client
 from streams_recovery.core.draft.seen import FoundWorkload
 from streams_recovery.core.kubernetes.finding import workloads_of
@@ -30,7 +32,17 @@ def reachable(environment: Mapping[str, str]) -> Reached | None:
     if "KUBERNETES_SERVICE_HOST" in environment:
         return Reached(kubeconfig=None)
     file = Path(environment.get("KUBECONFIG", "").split(os.pathsep)[0] or "~/.kube/config").expanduser()
-    return Reached(kubeconfig=str(file)) if file.is_file() else None
+    return Reached(kubeconfig=str(file), context=_current_context(file)) if file.is_file() else None
+
+
+def _current_context(file: Path) -> str | None:
+    """The context that the file's user works in. It is another one as soon as that user switches."""
+    try:
+        found = yaml.safe_load(file.read_bytes())
+    except (OSError, yaml.YAMLError):
+        return None
+    current = found.get("current-context") if isinstance(found, Mapping) else None
+    return current if isinstance(current, str) and current else None
 
 
 def find(reached: Reached, application_id: str, namespace: str | None = None) -> tuple[FoundWorkload, ...]:

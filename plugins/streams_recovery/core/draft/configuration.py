@@ -153,7 +153,13 @@ class _Making:
         way = self.answer(asked.RUNS)
         if way == "compose":
             return True
+        if not self._can_be_asked:
+            return False
         return way != "command" and self.seen.kind is ApplicationKind.KAFKA_STREAMS and bool(self.seen.pauses or self.answer(asked.PAUSE))
+
+    @property
+    def _can_be_asked(self) -> bool:
+        return asked.NONE not in (self.answer(asked.URL), self.answer(asked.PORT))
 
     def runs(self) -> dict[str, Any]:
         way = self.answer(asked.RUNS)
@@ -169,7 +175,8 @@ class _Making:
     def _process(self) -> dict[str, Any]:
         name = self.place.name
         self.notes["runs", "process", "instances"] = "one; give each other one a name, an address and a directory of its own"
-        instance = {"name": f"{name}-1", "url": self.answer(asked.URL), "state_directory": self.answer(asked.STATE)}
+        address = {"url": self.answer(asked.URL)} if self._can_be_asked else {}
+        instance = {"name": f"{name}-1", **address, "state_directory": self.answer(asked.STATE)}
         return {
             "directory": f"{self.place.home}/{name}/run",
             "command": self.answer(asked.COMMAND),
@@ -178,24 +185,29 @@ class _Making:
         }
 
     def _kubernetes(self) -> dict[str, Any]:
-        here, found = ("runs", "kubernetes"), self.seen.workloads[0] if len(self.seen.workloads) == 1 else None
-        if found is not None:
+        here, found = ("runs", "kubernetes"), asked.workload_of(self.seen, self.answers)
+        if found is not None and not found.by_label:
             self.notes[*here, "workload"] = f"guessed: {found.because}"
-        for key, value in (("port", found and found.port), ("state_directory", found and found.state_directory)):
+        for key, value in (("port", asked.PORT not in self.questions), ("state_directory", found and found.state_directory)):
             if value:
                 self.notes[*here, key] = "guessed: by the workload's container"
-        port = found.port if found is not None and found.port is not None else self._number(asked.PORT)
         section: dict[str, Any] = {
             "namespace": found.namespace if found else self.answer(asked.NAMESPACE),
             "workload": found.workload if found else self.answer(asked.WORKLOAD),
             "state_directory": (found and found.state_directory) or self.answer(asked.POD_STATE),
-            "port": port,
         }
+        if self._can_be_asked:
+            section["port"] = self._number(asked.PORT) if asked.PORT in self.questions else found and found.port
         if found is not None and found.container is not None:
             section["container"] = found.container
         if self.place.kubeconfig is not None:
             self.notes[*here, "kubeconfig"] = "that of whoever wrote this; without it the service account of the pod"
             section["kubeconfig"] = self.place.kubeconfig
+            if self.place.context is not None:
+                self.notes[*here, "context"] = "where it was looked for"
+                section["context"] = self.place.context
+        if not self._can_be_asked:
+            return section
         control = self._control((*here, "control")).get("control", {})
         self.notes[*here, "control"] = "pods are asked at their addresses, by plain http"
         return {**section, "control": {**control, "allow_http": True}}
@@ -207,7 +219,7 @@ class _Making:
         return int(given)
 
     def _control(self, path: Path) -> dict[str, Any]:
-        if self._pauses:
+        if self._pauses or not self._can_be_asked:
             return {}
         if self.seen.pauses is False:
             self.notes[path] = "guessed: GET /health does not say whether it is paused"

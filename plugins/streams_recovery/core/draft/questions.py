@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streams_recovery.core.application_kind import ApplicationKind
-from streams_recovery.core.draft.seen import ApplicationSeen
+from streams_recovery.core.draft.seen import ApplicationSeen, FoundWorkload
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Guarantee, StoreKind
 from streams_recovery.core.words import first_names
@@ -24,6 +24,8 @@ PROGRAM, COMPOSE = "runs.command", "runs.compose"
 COMMAND, URL, STATE = "runs.process.command", "runs.process.url", "runs.process.state_directory"
 GUARANTEE, INPUTS, OUTPUTS, GLOBALS = "application.guarantee", "topics.inputs", "topics.outputs", "topics.globals"
 NAMESPACE, WORKLOAD, PORT, POD_STATE = (f"runs.kubernetes.{key}" for key in ("namespace", "workload", "port", "state_directory"))
+# The answer for an application that nobody can ask over HTTP.
+NONE: Final = "none"
 SURVIVE: Final = "backup.survive_cluster_loss"
 _WAYS: Final = ("process", "command", "compose", "kubernetes")
 _YES: Final = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
@@ -42,13 +44,14 @@ class AnswerForm(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What is known without the cluster: the ``name`` of the configuration, the ``connection`` of the cluster, the directory for what is kept on this
-    machine, and the file by which Kubernetes is reached, if there is one.
+    machine, and the file by which Kubernetes is reached, with the context in it, if there is one.
     """
 
     name: str
     connection: str
     home: str
     kubeconfig: str | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,7 @@ def questions(seen: ApplicationSeen, answers: Answers, place: Surroundings) -> I
     if not seen.inputs:
         yield _INPUTS
     yield _way(seen)
-    yield from _of_way(str(answers.get(RUNS, "")), seen, place)
+    yield from _of_way(str(answers.get(RUNS, "")), seen, answers, place)
     if seen.topology is None and seen.kind is ApplicationKind.KAFKA_STREAMS:
         yield _OUTPUTS
         yield _GLOBALS
@@ -134,6 +137,7 @@ def questions(seen: ApplicationSeen, answers: Answers, place: Surroundings) -> I
     yield _SURVIVE
 
 
+_ASKED: Final = "A restore waits until GET /health says RUNNING."
 _GUARANTEE: Final = Question(
     key=GUARANTEE,
     text="What is its processing.guarantee?",
@@ -171,7 +175,7 @@ _SURVIVE: Final = Question(
 
 
 def _way(seen: ApplicationSeen) -> Question:
-    only = "kubernetes" if len(seen.workloads) == 1 else None
+    only = "kubernetes" if len(seen.workloads) == 1 and not seen.workloads[0].by_label else None
     return Question(
         key=RUNS,
         text="How is it run?",
@@ -182,7 +186,7 @@ def _way(seen: ApplicationSeen) -> Question:
     )
 
 
-def _of_way(way: str, seen: ApplicationSeen, place: Surroundings) -> Iterator[Question]:
+def _of_way(way: str, seen: ApplicationSeen, answers: Answers, place: Surroundings) -> Iterator[Question]:
     if way == "process":
         yield Question(
             key=COMMAND,
@@ -192,8 +196,8 @@ def _of_way(way: str, seen: ApplicationSeen, place: Surroundings) -> Iterator[Qu
         )
         yield Question(
             key=URL,
-            text="Where does an instance answer HTTP?",
-            why="A restore waits until GET /health says RUNNING.",
+            text="Where does an instance answer HTTP, or none?",
+            why=_ASKED,
             default="http://127.0.0.1:8080",
             safe=False,
         )
@@ -221,8 +225,9 @@ def _of_way(way: str, seen: ApplicationSeen, place: Surroundings) -> Iterator[Qu
             safe=False,
         )
     elif way == "kubernetes":
-        yield from _of_kubernetes(seen)
-    if way in ("process", "kubernetes") and seen.pauses is None and seen.kind is ApplicationKind.KAFKA_STREAMS:
+        yield from _of_kubernetes(seen, answers)
+    can_be_asked = way in ("process", "kubernetes") and NONE not in (answers.get(URL), answers.get(PORT))
+    if can_be_asked and seen.pauses is None and seen.kind is ApplicationKind.KAFKA_STREAMS:
         yield Question(
             key=PAUSE,
             text="Does it answer POST /pause and /resume?",
@@ -232,17 +237,38 @@ def _of_way(way: str, seen: ApplicationSeen, place: Surroundings) -> Iterator[Qu
         )
 
 
-def _of_kubernetes(seen: ApplicationSeen) -> Iterator[Question]:
+def workload_of(seen: ApplicationSeen, answers: Answers) -> FoundWorkload | None:
+    """The one workload that was found, if it shows the id where its program reads it, or was named."""
     found = seen.workloads[0] if len(seen.workloads) == 1 else None
-    if found is None:
+    if found is None or not found.by_label:
+        return found
+    return found if (answers.get(NAMESPACE), answers.get(WORKLOAD)) == (found.namespace, found.workload) else None
+
+
+def _of_kubernetes(seen: ApplicationSeen, answers: Answers) -> Iterator[Question]:
+    found = workload_of(seen, answers)
+    if found is None or found.by_label:
         several = f" ({first_names([f'{one.namespace} {one.workload}' for one in seen.workloads])} have its id)" if seen.workloads else ""
-        yield Question(key=NAMESPACE, text=f"In which namespace?{several}", why="A restore scales the workload to zero and back.")
-        yield Question(key=WORKLOAD, text="Which workload (deployment/NAME or statefulset/NAME)?", why="Its pods are the instances.")
-    if found is None or found.port is None:
+        guess = seen.workloads[0] if len(seen.workloads) == 1 else None
+        yield Question(
+            key=NAMESPACE,
+            text=f"In which namespace?{several}",
+            why="A restore scales the workload to zero and back.",
+            default=None if guess is None else guess.namespace,
+            safe=False,
+        )
+        yield Question(
+            key=WORKLOAD,
+            text="Which workload (deployment/NAME or statefulset/NAME)?",
+            why="Its pods are the instances.",
+            default=None if guess is None else guess.workload,
+            safe=False,
+        )
+    if found is None or found.port is None or PORT in answers:
         yield Question(
             key=PORT,
-            text="At which port do its pods answer HTTP?",
-            why="A restore waits until GET /health says RUNNING.",
+            text="At which port do its pods answer HTTP, or none?",
+            why=_ASKED,
             default="8080",
             safe=False,
         )

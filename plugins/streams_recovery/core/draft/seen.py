@@ -43,7 +43,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundWorkload:
-    """A workload of Kubernetes that seems to run the application. What it does not show is None. ``because`` is a clause."""
+    """A workload of Kubernetes that seems to run the application. What it does not show is None. ``because`` is a clause. ``by_label``: only a label says so,
+    and whoever wrote that may have meant something else.
+    """
 
     namespace: str
     workload: str
@@ -51,6 +53,7 @@ class FoundWorkload:
     port: int | None
     state_directory: str | None
     because: str
+    by_label: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,10 +35,10 @@ def _by_label(application_id: str, kind: str, item: Mapping[str, Any]) -> Iterat
     label = next((one for one in _LABELS if labels.get(one) == application_id), None)
     containers = _containers(item)
     if label is not None and containers:
-        yield _found(kind, item, containers[0] if len(containers) == 1 else {}, f"its label {label} is {application_id}")
+        yield _found(kind, item, containers[0] if len(containers) == 1 else {}, f"its label {label} is {application_id}", by_label=True)
 
 
-def _found(kind: str, item: Mapping[str, Any], container: Mapping[str, Any], because: str) -> FoundWorkload:
+def _found(kind: str, item: Mapping[str, Any], container: Mapping[str, Any], because: str, *, by_label: bool = False) -> FoundWorkload:
     ports = {one.get("containerPort") for one in container.get("ports") or ()}
     state = next((value for name, value in sorted(_environment(container).items()) if name.endswith(_STATE) and _is_deep(value)), None)
     return FoundWorkload(
@@ -48,6 +48,7 @@ def _found(kind: str, item: Mapping[str, Any], container: Mapping[str, Any], bec
         port=ports.pop() if len(ports) == 1 else None,
         state_directory=state,
         because=because,
+        by_label=by_label,
     )
 
 

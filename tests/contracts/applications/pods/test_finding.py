@@ -35,5 +35,10 @@ def test_the_user_s_file_leads_to_a_cluster_and_a_pod_to_its_own(tmp_path: Path)
     file = tmp_path / "config"
     file.write_text("")
     assert reachable({"KUBECONFIG": f"{file}:other"}) == Reached(kubeconfig=str(file))
+    file.write_text("current-context: prod\n")
+    assert reachable({"KUBECONFIG": str(file)}) == Reached(kubeconfig=str(file), context="prod")
+    for text in ("current-context: [x]", "- x", "{", "current-context: ''"):
+        file.write_text(text)
+        assert reachable({"KUBECONFIG": str(file)}) == Reached(kubeconfig=str(file))
     assert reachable({"KUBECONFIG": str(tmp_path / "none")}) is None
     assert reachable({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBECONFIG": str(file)}) == Reached(kubeconfig=None)

@@ -17,6 +17,9 @@ from streams_recovery.core.draft.questions import (
     COMMAND,
     GUARANTEE,
     INPUTS,
+    NAMESPACE,
+    NONE,
+    PORT,
     PROGRAM,
     RUNS,
     STATE,
@@ -24,6 +27,7 @@ from streams_recovery.core.draft.questions import (
     STORES,
     SURVIVE,
     URL,
+    WORKLOAD,
     Question,
     Surroundings,
     next_question,
@@ -46,14 +50,15 @@ NAMES = st.one_of(
     st.from_regex(r"[a-zA-Z0-9._-]{1,12}", fullmatch=True),
 )
 PLACE = Surroundings(name="orders", connection="kafka_default", home="/srv/streams")
-WORKLOAD = FoundWorkload(
+FOUND = FoundWorkload(
     namespace="shop",
     workload="deployment/orders",
     container=None,
     port=8080,
     state_directory="/var/lib/state/x",
-    because="its label app is orders",
+    because="its environment has APPLICATION_ID=orders",
 )
+BY_LABEL = replace(FOUND, because="its label app is orders", by_label=True)
 
 
 def answered(seen: ApplicationSeen, place: Surroundings = PLACE, **given: Any) -> tuple[dict[str, Any], list[str]]:
@@ -76,10 +81,10 @@ def loaded(seen: ApplicationSeen, place: Surroundings = PLACE, **given: Any) -> 
     NAMES.filter(is_name),
     st.sets(NAMES, max_size=5),
     st.sets(NAMES, max_size=4),
-    st.sampled_from(["process", "command", "compose", "kubernetes"]),
+    st.sampled_from(["process", "process none", "command", "compose", "kubernetes", "kubernetes none"]),
     st.sampled_from(list(ApplicationKind)),
     st.sampled_from([None, *Guarantee]),
-    st.sampled_from([(), (WORKLOAD,), (WORKLOAD, replace(WORKLOAD, namespace="other"))]),
+    st.sampled_from([(), (FOUND,), (BY_LABEL,), (FOUND, replace(FOUND, namespace="other"))]),
     st.booleans(),
 )
 def test_every_draft_loads(
@@ -92,11 +97,14 @@ def test_every_draft_loads(
     workloads: Any,
     is_described: bool,
 ) -> None:
+    way, _, address = way.partition(" ")
+    silent = {"runs__process__url" if way == "process" else "runs__kubernetes__port": address} if address else {}
     changelogs = [f"{own}-{store}-changelog" for store in stores]
     seen = application(own, "in", *topics, *changelogs, kind=kind, committed=(*topics, *changelogs))
     if kind is FAUST:
         # Nothing knows where Faust has its state in a pod.
-        way, guarantee = "command" if way == "kubernetes" else way, Guarantee.AT_LEAST_ONCE
+        way, silent = ("command", {}) if way == "kubernetes" else (way, silent)
+        guarantee = Guarantee.AT_LEAST_ONCE
     topology = described(DESCRIPTION.encode()) if is_described and kind is not FAUST else None
     seen = replace(
         seen,
@@ -105,7 +113,9 @@ def test_every_draft_loads(
         topology=topology,
         settings={one: {"cleanup.policy": "compact,delete"} for one in changelogs},
     )
-    found = loaded(seen, Surroundings(name=configuration_name(own), connection="kafka_default", home="/srv/streams"), runs__kind=way)
+    found = loaded(
+        seen, Surroundings(name=configuration_name(own), connection="kafka_default", home="/srv/streams"), runs__kind=way, **silent
+    )
     assert found.application.id == own
     assert set(seen.inputs) <= set(found.topics.inputs)
     assert set(seen.stores) == set(found.stores)
@@ -166,9 +176,48 @@ def test_what_is_not_known_is_asked_and_what_is_known_is_not() -> None:
         guarantee=Guarantee.EXACTLY_ONCE_V2,
         topology=described(DESCRIPTION.replace("extractor class: lambda", "topic: out").encode()),
     )
-    assert [one.key for one in questions(replace(known, workloads=(WORKLOAD,)), {RUNS: "kubernetes"}, PLACE)] == [
+    assert [one.key for one in questions(replace(known, workloads=(FOUND,)), {RUNS: "kubernetes"}, PLACE)] == [
         RUNS, "runs.pause", STORAGE, SURVIVE,
     ]  # fmt: skip
+
+
+def test_a_workload_that_only_a_label_tells_is_named_by_a_person() -> None:
+    seen = application("orders", "in", committed=("in",), guarantee=Guarantee.AT_LEAST_ONCE, workloads=(BY_LABEL,))
+    way = next(one for one in questions(seen, {}, PLACE) if one.key == RUNS)
+    assert (way.default, way.safe) == ("command", False)
+    open_ones = {one.key: (one.default, one.safe) for one in questions(seen, {RUNS: "kubernetes"}, PLACE)}
+    assert (open_ones[NAMESPACE], open_ones[WORKLOAD]) == (("shop", False), ("deployment/orders", False))
+    assert PORT in open_ones
+    named = {NAMESPACE: "shop", WORKLOAD: "deployment/orders"}
+    assert PORT not in {one.key for one in questions(seen, {RUNS: "kubernetes", **named}, PLACE)}
+    given = {key.replace(".", "__"): value for key, value in named.items()}
+    runs = loaded(seen, runs__kind="kubernetes", **given).runs.kubernetes
+    assert (runs.namespace, runs.workload, runs.port) == ("shop", "deployment/orders", 8080)
+    another = loaded(seen, runs__kind="kubernetes", **{**given, "runs__kubernetes__workload": "deployment/b"}, runs__kubernetes__port="9")
+    assert (another.runs.kubernetes.workload, another.runs.kubernetes.port) == ("deployment/b", 9)
+
+
+def test_the_context_that_was_looked_in_is_written() -> None:
+    seen = application("orders", "in", committed=("in",), guarantee=Guarantee.AT_LEAST_ONCE, workloads=(FOUND,))
+    place = replace(PLACE, kubeconfig="/home/x/.kube/config", context="prod")
+    found = loaded(seen, place, runs__kind="kubernetes").runs.kubernetes
+    assert (found.kubeconfig, found.context) == ("/home/x/.kube/config", "prod")
+    assert loaded(seen, replace(place, context=None), runs__kind="kubernetes").runs.kubernetes.context is None
+
+
+def test_what_has_no_endpoints_is_drafted_without() -> None:
+    seen = application("orders", "in", committed=("in",), guarantee=Guarantee.EXACTLY_ONCE_V2)
+    answers, taken = answered(seen, runs__kind="process", runs__process__url=NONE)
+    text = draft(seen, answers, PLACE, taken).text
+    found = checked(text, PLACE.name, NOWHERE)
+    assert found.runs.process.instances[0].url is None
+    assert "runs.pause" not in answers
+    assert found.backup.consistency.fallback == "stop"
+    answers, taken = answered(seen, runs__kind="kubernetes", runs__kubernetes__port=NONE)
+    text = draft(seen, answers, PLACE, taken).text
+    assert checked(text, PLACE.name, NOWHERE).runs.kubernetes.port is None
+    assert "control" not in text
+    assert "runs.pause" not in answers
 
 
 def test_a_question_has_one_sentence_why_and_says_what_to_give_where_nobody_is_there() -> None:

@@ -28,9 +28,11 @@ def test_the_environment_tells_the_container_its_port_and_its_directory() -> Non
 def test_an_argument_tells_it_too_and_a_label_only_where_nothing_else_does() -> None:
     (by_argument,) = workloads_of("orders", [workload("a", container(args=("--id", "orders"))), workload("b", container(), app="orders")])
     assert (by_argument.workload, by_argument.because) == ("deployment/a", "orders is one of its arguments")
+    assert not by_argument.by_label
     (by_label,) = workloads_of(
         "orders", [workload("b", container(ports=(1, 2)), app="orders"), workload("c", container(), app="orders-eu")]
     )
+    assert by_label.by_label
     assert (by_label.workload, by_label.port, by_label.because) == ("deployment/b", None, "its label app is orders")
 
 
