@@ -166,7 +166,8 @@ class KubernetesApplication:
         completed = (
             replace(one, streams_state=_NOT_READY) if one.silent and one.name in waiting else one for one in fleet.completed(found)
         )
-        return tuple(completed), fleet
+        kept = "".join(f"; {one.owner} is suspended for it" for one in record.suspended) if record else ""
+        return tuple(replace(one, detail=one.detail + kept) for one in completed), fleet
 
     def _fleet(self, pods: Mapping[str, Pod]) -> Fleet:
         port = self._section.port
@@ -187,7 +188,7 @@ class KubernetesApplication:
             replicas=max(workload.replicas, stored.replicas if stored else 0) or self._section.replicas or len(left),
             pods=requested(pods, fleet.reports(pods), before, closes=closes),
             paused=(*(stored.paused if stored else ()), *to_pause),
-            suspended=suspending.together(stored.suspended if stored else (), owners),
+            suspended=owners,
         )
         # Before anything is paused: a start after a kill has to know what to resume.
         self._cluster.write(record)

@@ -33,8 +33,9 @@ from streams_recovery.core.kubernetes.controllers import (
     autoscalers_of,
     scaled_objects_of,
 )
-from streams_recovery.core.kubernetes.owners import Owner, Suspension
+from streams_recovery.core.kubernetes.owners import MANAGER, Owned, Owner, Suspension
 from streams_recovery.core.kubernetes.workload import (
+    API_KINDS,
     NodeState,
     Pod,
     PodOnNode,
@@ -56,7 +57,6 @@ _NOT_ALLOWED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 _API_KINDS: Final = {"deployment": "deployment", "statefulset": "stateful_set"}
 _RECORD_KEY: Final = "stop"
-_MANAGER: Final = "kafka-streams-recovery"
 
 
 class Cluster:
@@ -67,6 +67,12 @@ class Cluster:
         self.client = Client(section)
         self._core, self._apps = self.client.api("CoreV1Api"), self.client.api("AppsV1Api")
         self._custom = self.client.api("CustomObjectsApi")
+
+    @property
+    def owned(self) -> Owned:
+        """The names of the workload, by which an owner knows it."""
+        name = self.section.workload_name
+        return Owned(group="apps", kind=API_KINDS[name.kind], namespace=self.section.namespace, name=name.name)
 
     def workload(self) -> Workload:
         """The workload as it is."""
@@ -79,7 +85,7 @@ class Cluster:
         name = self.section.workload_name
         patch = getattr(self._apps, f"patch_namespaced_{_API_KINDS[name.kind]}_scale")
         body = {"spec": {"replicas": replicas}}
-        self.client.call(f"scale {name}", patch, name.name, self.section.namespace, body, field_manager=_MANAGER)
+        self.client.call(f"scale {name}", patch, name.name, self.section.namespace, body, field_manager=MANAGER)
 
     def container(self, workload: Workload) -> str:
         """The application's container."""
@@ -207,10 +213,11 @@ class Cluster:
         return found
 
     def patch_owner(self, owner: Owner, body: Mapping[str, Any]) -> None:
-        """Change one setting of it."""
+        """Change it once, by a patch that names the version it is for. Raises ``ControlPlaneUnavailable`` where it has another one by now."""
         patch = self._custom.patch_namespaced_custom_object
         place = (owner.group, owner.version, owner.namespace, owner.plural, owner.name)
-        self.client.call(f"patch {owner}", patch, *place, body, _content_type="application/merge-patch+json", field_manager=_MANAGER)
+        merge = "application/merge-patch+json"
+        self.client.call(f"patch {owner}", patch, *place, body, patience=0, _content_type=merge, field_manager=MANAGER)
 
     def missing(self, rights: Iterable[Right]) -> tuple[Right, ...]:
         """The rights among these that this does not have."""

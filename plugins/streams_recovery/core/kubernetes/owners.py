@@ -3,24 +3,34 @@
 A Kustomization and a HelmRelease of Flux are suspended by ``spec.suspend``. Their controllers take up a field of an object only where Git has it (server-side
 apply), so a suspension stays, unless Git says itself whether the object is suspended.
 
-An Application of Argo CD is suspended by taking ``spec.syncPolicy.automated`` away: the controller asks for it right before each sync of its own. The
-annotation ``argocd.argoproj.io/skip-reconcile`` is not used: it is an alpha feature, and a sync or a self-heal that waits in a queue goes on in spite of it.
+An Application of Argo CD is suspended by taking ``spec.syncPolicy.automated`` away. A refresh of its controller that began before still syncs by the copy that
+it took at its beginning (``processAppRefreshQueueItem``). So another refresh is asked for with the suspension: the controller refreshes an Application once at
+a time, and takes the annotation that asks for it away at the end of a refresh whose copy has it. The annotation ``argocd.argoproj.io/skip-reconcile`` is not
+used: it is an alpha feature, and a sync or a self-heal that waits in a queue goes on in spite of it.
 The automated sync is written in Git where another Application or an ApplicationSet makes the Application, and comes back from there unless that one is told to
 leave ``/spec/syncPolicy`` alone.
+
+An object owns many workloads. Each that is down has a mark on it, an annotation with what its setting was before the first one. The last one that is started
+gives the setting back. One that is suspended without a mark was suspended by a person.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from streams_recovery.core.codec import Unusable, parsed
 from streams_recovery.core.words import shell
 
 ARGO: Final = "Argo CD"
+MANAGER: Final = "kafka-streams-recovery"
+"""The name under which the API server keeps what this writes."""
 _ARGO_GROUP: Final = "argoproj.io"
 _ARGO_TRACKING: Final = "argocd.argoproj.io/tracking-id"
+_ARGO_REFRESH: Final = "argocd.argoproj.io/refresh"
 _ARGO_LABEL: Final = "argocd.argoproj.io/instance"
 # What Argo CD before 3.0 tracks by, unless it is told otherwise. Helm and others write it too.
 _COMMON_LABEL: Final = "app.kubernetes.io/instance"
@@ -41,6 +51,10 @@ _RESPECT: Final = "RespectIgnoreDifferences=true"
 # Rules of an ApplicationSet by which it changes no Application that is there.
 _NO_UPDATE: Final = ("create-only", "create-delete")
 _SYNCING: Final = ("Running", "Terminating")
+_MARK: Final = "kafka-streams-recovery/suspended-for."
+# Of the name of an annotation behind its prefix.
+_MOST_NAME: Final = 63
+_MOST_WAS: Final = 4096
 _FLAGS: Final = (("selfHeal", "--self-heal"), ("prune", "--auto-prune"), ("allowEmpty", "--allow-empty"))
 
 
@@ -74,6 +88,29 @@ class Marks:
             annotations=metadata.get("annotations") or {},
             managers=frozenset(one.get("manager", "") for one in written),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """The names of an object that may have owners. ``kind`` as the API writes it: ``Deployment``."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def tracked_as(self) -> str:
+        """The tracking id of Argo CD behind the name of the Application. Another object that was copied with its annotations has another one."""
+        return f"{self.group}/{self.kind}:{self.namespace}/{self.name}"
+
+    @property
+    def mark(self) -> str:
+        """The annotation on an owner that is suspended for this object."""
+        text = f"{self.namespace}.{self.kind.lower()}.{self.name}"
+        if len(_MARK.partition("/")[2]) + len(text) > _MOST_NAME:
+            text = hashlib.sha256(text.encode()).hexdigest()[:40]
+        return f"{_MARK}{text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,34 +161,89 @@ class Suspension:
     was: str
 
     @classmethod
-    def of(cls, owner: Owner, found: Mapping[str, Any]) -> Suspension:
-        """Of an owner that was ``found`` at work."""
-        return cls(owner=owner, was=json.dumps(_value(found, owner.setting)))
+    def of(cls, owner: Owner, found: Mapping[str, Any]) -> Suspension | None:
+        """What a stop has to suspend, by the owner as it was ``found``: one at work, or one that is suspended for another workload. None for one that a person
+        has suspended.
+        """
+        if not is_suspended(owner, found):
+            return cls(owner=owner, was=json.dumps(_value(found, owner.setting)))
+        marks = _marks(found) if _is_ours(owner, found) else {}
+        was = next((marks[name] for name in sorted(marks) if _can_have_been(owner, marks[name])), None)
+        return None if was is None else cls(owner=owner, was=was)
 
-    @property
-    def patch(self) -> Mapping[str, Any]:
-        """The merge patch that suspends it."""
-        return _nested(self.owner.setting, _SUSPENDED[self.owner.tool == ARGO])
+    def patch(self, found: Mapping[str, Any], own: Owned) -> Mapping[str, Any]:
+        """The merge patch that suspends it for ``own``. Marks on an owner at work are removed: somebody has ended the suspension that they are of."""
+        left = self.was if is_suspended(self.owner, found) else None
+        annotations = {**dict.fromkeys(_marks(found), left), own.mark: self.was}
+        refresh = {_ARGO_REFRESH: "normal"} if self.owner.tool == ARGO else {}
+        return {"metadata": _at(found, annotations | refresh), **_nested(self.owner.setting, _SUSPENDED[self.owner.tool == ARGO])}
 
-    @property
-    def undo(self) -> Mapping[str, Any]:
-        """The merge patch that gives the setting back as it was. What cannot have been there is not written."""
-        value = json.loads(self.was)
-        kind = Mapping if self.owner.tool == ARGO else bool
-        return _nested(self.owner.setting, value if isinstance(value, kind) else None)
+    def undo(self, found: Mapping[str, Any], own: Owned) -> Mapping[str, Any] | None:
+        """The merge patch that takes the mark of ``own`` away, and behind the last one gives the setting back as it was; None without such a mark. A setting
+        that somebody has changed since is theirs. What cannot have been there is not written.
+        """
+        marks = _marks(found)
+        if own.mark not in marks:
+            return None
+        unmarked = {"metadata": _at(found, {own.mark: None})}
+        was = next((text for text in (marks[own.mark], self.was) if _can_have_been(self.owner, text)), "null")
+        is_last = len(marks) == 1 and _is_ours(self.owner, found)
+        return {**unmarked, **_nested(self.owner.setting, json.loads(was))} if is_last else unmarked
 
-    def holds(self, found: Mapping[str, Any]) -> bool:
-        """True while its setting is as the suspension has left it. Else somebody else has changed it, and it is theirs."""
-        return bool(_value(found, self.owner.setting) == _SUSPENDED[self.owner.tool == ARGO])
+
+def still_for(found: Mapping[str, Any], own: Owned) -> tuple[str, ...]:
+    """The marks of other workloads for which an owner stays suspended that is suspended for ``own`` too; none where it is not."""
+    marks = _marks(found)
+    return tuple(sorted(marks.keys() - {own.mark})) if own.mark in marks else ()
+
+
+def is_asked_to_refresh(found: Mapping[str, Any]) -> bool:
+    """True until the controller of Argo CD is done with a refresh that was asked for."""
+    return _ARGO_REFRESH in ((found.get("metadata") or {}).get("annotations") or {})
+
+
+def refresh_request(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The merge patch that asks for a refresh."""
+    return {"metadata": _at(found, {_ARGO_REFRESH: "normal"})}
+
+
+def _marks(found: Mapping[str, Any]) -> dict[str, str]:
+    annotations = (found.get("metadata") or {}).get("annotations") or {}
+    return {name: str(text) for name, text in annotations.items() if name.startswith(_MARK)}
+
+
+def _at(found: Mapping[str, Any], annotations: Mapping[str, str | None]) -> Mapping[str, Any]:
+    """Metadata of a merge patch that the API server refuses once anybody has changed what was ``found``."""
+    version = (found.get("metadata") or {}).get("resourceVersion")
+    return {"annotations": annotations, **({"resourceVersion": version} if version else {})}
+
+
+def _is_ours(owner: Owner, found: Mapping[str, Any]) -> bool:
+    """True while its setting is as a suspension has left it. The API server names who wrote ``suspend``: if it is somebody else, it is theirs. Of a field that
+    was taken away it names nobody.
+    """
+    field = [f"f:{part}" for part in owner.setting]
+    entries = (found.get("metadata") or {}).get("managedFields") or ()
+    writers = {one.get("manager") for one in entries if _value(one.get("fieldsV1"), field) is not None}
+    return bool(_value(found, owner.setting) == _SUSPENDED[owner.tool == ARGO]) and writers <= {MANAGER}
+
+
+def _can_have_been(owner: Owner, text: str) -> bool:
+    """True for a setting, as JSON, of an owner at work."""
+    try:
+        value = parsed(text.encode(), most_bytes=_MOST_WAS)
+    except Unusable:
+        return False
+    return isinstance(value, Mapping) if owner.tool == ARGO else value is None or value is False
 
 
 # By whether it is an Application of Argo CD.
 _SUSPENDED: Final[Mapping[bool, object]] = {True: None, False: True}
 
 
-def owners_of(marked: Marked, argocd_namespace: str) -> tuple[Owner, ...]:
-    """Every owner of the object."""
-    return (*_argo(marked, argocd_namespace), *_flux(marked))
+def owners_of(marked: Marked, own: Owned, argocd_namespace: str) -> tuple[Owner, ...]:
+    """Every owner of the object ``own``, which has these marks."""
+    return (*_argo(marked, own, argocd_namespace), *_flux(marked))
 
 
 def is_suspended(owner: Owner, found: Mapping[str, Any]) -> bool:
@@ -185,25 +277,28 @@ def makers_of(owner: Owner, found: Mapping[str, Any], argocd_namespace: str) -> 
     if owner.tool != ARGO:
         return ()
     sets = [one for one in (found.get("metadata") or {}).get("ownerReferences") or () if one.get("kind") == _SET]
-    above = [one for one in _argo(Marks.of(found), argocd_namespace) if one.name and one != owner]
+    own = Owned(group=owner.group, kind=owner.kind, namespace=owner.namespace, name=owner.name)
+    above = [one for one in _argo(Marks.of(found), own, argocd_namespace) if one.name and one != owner]
     return (*above, *(_application(owner.namespace, one["name"], kind=_SET) for one in sets))
 
 
-def leaves_alone(maker: Owner, found: Mapping[str, Any], name: str) -> bool:
-    """True if what makes the Application ``name`` would not bring its automated sync back by itself."""
+def leaves_alone(maker: Owner, found: Mapping[str, Any], name: str, mark: str) -> bool:
+    """True if what makes the Application ``name`` would not bring its automated sync back by itself, nor take the ``mark`` away."""
     spec = found.get("spec") or {}
     policy = spec.get("syncPolicy") or {}
     if maker.kind == _SET:
-        return policy.get("applicationsSync") in _NO_UPDATE or _ignores(spec.get("ignoreApplicationDifferences") or (), name)
+        # Its controller removes every annotation that is not its own, unless it is named.
+        kept = mark in ((spec.get("preservedFields") or {}).get("annotations") or ())
+        return policy.get("applicationsSync") in _NO_UPDATE or (kept and _ignores(spec.get("ignoreApplicationDifferences") or (), name))
     own = [one for one in spec.get("ignoreDifferences") or () if (one.get("group"), one.get("kind")) == (_ARGO_GROUP, "Application")]
     # Without the option the difference is only not seen, and the next sync writes all of it.
     return is_suspended(maker, found) or (_RESPECT in (policy.get("syncOptions") or ()) and _ignores(own, name))
 
 
-def how_to_leave_alone(maker: Owner) -> str:
+def how_to_leave_alone(maker: Owner, mark: str) -> str:
     """The setting in its spec by which ``leaves_alone`` becomes true."""
     if maker.kind == _SET:
-        return f'ignoreApplicationDifferences: [{{jsonPointers: ["{_POINTERS[0]}"]}}]'
+        return f'ignoreApplicationDifferences: [{{jsonPointers: ["{_POINTERS[0]}"]}}] and preservedFields: {{annotations: ["{mark}"]}}'
     rule = f'ignoreDifferences: [{{group: {_ARGO_GROUP}, kind: Application, jsonPointers: ["{_POINTERS[0]}"]}}]'
     return f"{rule} and syncPolicy.syncOptions {_RESPECT}"
 
@@ -212,8 +307,9 @@ def _ignores(rules: Iterable[Mapping[str, Any]], name: str) -> bool:
     return any(one.get("name", name) == name and set(_POINTERS) & set(one.get("jsonPointers") or ()) for one in rules)
 
 
-def _argo(marked: Marked, namespace: str) -> tuple[Owner, ...]:
-    tracked = marked.annotations.get(_ARGO_TRACKING, "").partition(":")[0] or marked.labels.get(_ARGO_LABEL, "")
+def _argo(marked: Marked, own: Owned, namespace: str) -> tuple[Owner, ...]:
+    tracking, _, tracked_as = marked.annotations.get(_ARGO_TRACKING, "").partition(":")
+    tracked = (tracking if tracked_as == own.tracked_as else "") or marked.labels.get(_ARGO_LABEL, "")
     if not tracked and not any("argocd" in manager for manager in marked.managers):
         return ()
     tracked = tracked or marked.labels.get(_COMMON_LABEL, "")
