@@ -4,7 +4,7 @@ A Kustomization and a HelmRelease of Flux are suspended by ``spec.suspend``. The
 apply), so a suspension stays, unless Git says itself whether the object is suspended.
 
 An Application of Argo CD is suspended by taking ``spec.syncPolicy.automated`` away. A refresh of its controller that began before still syncs by the copy that
-it took at its beginning (``processAppRefreshQueueItem``). So another refresh is asked for with the suspension: the controller refreshes an Application once at
+it took at its beginning (its processAppRefreshQueueItem). So another refresh is asked for with the suspension: the controller refreshes an Application once at
 a time, and takes the annotation that asks for it away at the end of a refresh whose copy has it. The annotation ``argocd.argoproj.io/skip-reconcile`` is not
 used: it is an alpha feature, and a sync or a self-heal that waits in a queue goes on in spite of it.
 The automated sync is written in Git where another Application or an ApplicationSet makes the Application, and comes back from there unless that one is told to
