@@ -165,18 +165,27 @@ def committed_later(recovery: RecoveryContext, topic: DraftTopic) -> dict[int, C
     return {tp.partition: found for tp, found in now.items()}
 
 
+def cut_with_unread_sales(on: Stage, recovery: RecoveryContext) -> CutDraft:
+    """A cut with unread records of the topic behind ``product-sales``: at most moments there are some."""
+    for number in range(10):
+        on.await_running()
+        draft = cut_of(recovery, QuiesceMode.PAUSE, f"broken-{number}")
+        if any(tail.copied.file for tail in draft.tails if tail.tp.topic.endswith("-by-product-repartition")):
+            return draft
+    raise AssertionError("nothing was ever unread")
+
+
 @pytest.mark.fault("F46", "F47")
 @guarantees(AT_LEAST_ONCE)
 def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
     recovery = with_policy(under_load.recovery, attempts=1, require="ahead_allowed")
-    draft = cut_of(recovery, QuiesceMode.PAUSE, "broken")
+    draft = cut_with_unread_sales(under_load, recovery)
     assert problems(recovery, draft) == []
     orders = next(topic for topic in draft.topics if topic.name == "orders")
     low = {cut.tp.partition: replace(cut.committed, offset=cut.committed.offset - 1) for cut in orders.partitions if cut.committed}
     assert any("order-totals" in found for found in problems(recovery, changed(draft, "orders", low)))
     bare = {cut.tp.partition: replace(cut.committed, metadata="") for cut in orders.partitions if cut.committed}
     assert any("stream time" in found for found in problems(recovery, changed(draft, "orders", bare)))
-    assert sum(tail.copied.file.rows for tail in draft.tails if tail.copied.file) > 0
     assert any("unread tail" in found for found in problems(recovery, replace(draft, tails=())))
     later = committed_later(recovery, orders)
     assert any("order-totals" in found for found in problems(recovery, changed(draft, "orders", later))), "offsets read after the ends"
