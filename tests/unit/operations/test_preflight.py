@@ -80,7 +80,7 @@ def test_of_no_connection_nothing_is_known(tmp_path):
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something blocks every run."""
-    found = (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="k", text="it is wrong", remedy=as_refused("mend it")),)
+    found = (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="spark", text="it is wrong", remedy=as_refused("mend it")),)
     for name in ("before_backup", "before_restore"):
         monkeypatch.setattr(preflight, name, lambda *_, **__: found)
 

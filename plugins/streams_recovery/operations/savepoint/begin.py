@@ -135,13 +135,13 @@ def _check_mode(recovery: RecoveryContext, request: SavepointRequest) -> None:
             f"{recovery.application_id} cannot be held in mode {request.mode}: {impossible}",
             next_step=f"nothing was changed; take the savepoint in mode stop, the only one for applications of {dialect.product}",
             mode=request.mode.value,
-        ).then(command("backup", recovery.config.name, "--mode", QuiesceMode.STOP))
+        ).then(command("backup", recovery.config.name, "--mode", "stop"))
     why_not = recovery.config.no_pause_because
     if request.mode is QuiesceMode.PAUSE and (why_not is not None or not recovery.application.can_pause):
         raise Refused(
             f"{recovery.application_id} cannot be paused: {why_not or 'it offers no way to'}",
             next_step="nothing was changed; take the savepoint in mode stop or live",
-        ).then(command("backup", recovery.config.name, "--mode", QuiesceMode.LIVE))
+        ).then(command("backup", recovery.config.name, "--mode", "live"))
 
 
 def _check_confirmed(recovery: RecoveryContext, request: SavepointRequest) -> None:
