@@ -194,14 +194,14 @@ def flip(path: Path) -> None:
 def test_a_savepoint_is_compacted_to_the_newest_record_of_each_key(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab" * 8)
     counting.savepoint(in_session)
-    done = run(counting, "compact", in_session, per_application=True)
+    done = run(counting, "compact", in_session)
     assert (done.state, done.jobs) == ("success", ["compact"])
     manifest = counting.newest()
     assert {manifest.savepoint_id, manifest.replaces} == set(counting.savepoints())
     assert manifest.records == 3
     assert manifest.committed()[counting.input].offset == 40
 
-    again = run(counting, "compact", in_session, per_application=True)
+    again = run(counting, "compact", in_session)
     assert (again.state, again.jobs, len(counting.savepoints())) == ("success", [], 2), "there is nothing left to compact"
 
 

@@ -97,6 +97,7 @@ class Counting:
             "stores": {"totals": {"kind": "key-value"}},
             "storage": {"backend": "filesystem", "path": str(self.directory / "repository")},
             "backup": {"survive_cluster_loss": False, "consistency": {"mode": "stop"}},
+            "run": {"schedule": "none"},
             "runs": {"kind": "command", "command": self.programs("started")},
         }
         (self.directory / f"{self.name}.yaml").write_text(json.dumps(config | self.sections))
