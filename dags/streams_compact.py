@@ -18,7 +18,7 @@ from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.compaction import How
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, savepoints_of
-from streams_recovery.operators.dags import by_hand, by_id, on_schedule, requested, scheduled
+from streams_recovery.operators.dags import by_hand_or_scheduled, by_id, requested, scheduled
 from streams_recovery.operators.form import Scope, utc
 from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
 from streams_recovery.operators.spark import WriteFilesOperator
@@ -71,6 +71,6 @@ def own_dag(name: str, config: ApplicationConfig, schedule: str) -> DAG:
     return dag
 
 
-SCHEDULED = on_schedule("streams_compact", lambda config: config.compact.schedule)
-globals().update(by_id(dag_of(scope) for scope in by_hand("streams_compact", SCHEDULED)))
+SCOPES, SCHEDULED = by_hand_or_scheduled("streams_compact", lambda config: config.compact.schedule)
+globals().update(by_id(dag_of(scope) for scope in SCOPES))
 globals().update(by_id(own_dag(name, *found) for name, found in SCHEDULED.items()))

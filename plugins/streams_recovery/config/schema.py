@@ -6,15 +6,47 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.tiers import is_ordinary
 
+# By section. The schema and the reference say it of each key, and the tests hold the reference to it.
+ORDINARY: Final[dict[str, frozenset[str]]] = {
+    section: frozenset(names.split())
+    for section, names in {
+        "ApplicationConfig": "version application source topics stores storage backup archive retention monitor drill access runs",
+        "Application": "id guarantee",
+        "Source": "connection",
+        "Topics": "inputs outputs globals",
+        "Store": "kind key value",
+        "Storage": "backend path bucket region account connection seal",
+        "SealSection": "public_keys key_file",
+        "Backup": "survive_cluster_loss schedule consistency",
+        "ConsistencyPolicy": "mode fallback",
+        "ArchiveSection": "enabled state",
+        "Retention": "apply keep_last keep_hourly keep_daily keep_weekly keep_monthly",
+        "Monitor": "objectives notify",
+        "MonitorObjectives": "newest_age recovery_time loss",
+        "Notify": "notifier arguments",
+        "Drill": "schedule application_id topic_map process",
+        "SandboxProcess": "directory environment instances",
+        "Access": "show_values",
+        "Runs": "kind process command kubernetes",
+        "ProcessRuns": "directory command environment instances",
+        "ProcessInstance": "name url state_directory",
+        "CommandRuns": "status stop start wipe",
+        "KubernetesRuns": "namespace workload state_directory port",
+    }.items()
+}
 _VARIABLE = {"type": "string", "pattern": r"\$\{"}
+
+
+def is_ordinary(section: str, key: str) -> bool:
+    """True if an ordinary configuration has this key of the section with this class name."""
+    return key in ORDINARY.get(section, ())
 
 
 class _WithVariables(GenerateJsonSchema):

@@ -11,7 +11,7 @@ from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.panels import Panel
-from streams_recovery.operators.form import Scope, restorable, rights, scopes
+from streams_recovery.operators.form import Scope, enforceable, rights, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 
 _TAG: Final = "streams-recovery"
@@ -80,16 +80,17 @@ def scheduled(
     return DAG(f"{workflow}_{name}", schedule=schedule, doc_md=doc, description=description, **common | others)
 
 
-def on_schedule(workflow: str, schedule_of: Callable[[ApplicationConfig], str | None]) -> dict[str, tuple[ApplicationConfig, str]]:
-    """The applications with a DAG of their own for what most people start by hand: those that have a schedule for it, each with that schedule."""
-    found = ((name, config, schedule_of(config)) for name, config in drawn(workflow).items())
-    return {name: (config, schedule) for name, config, schedule in found if schedule is not None}
-
-
-def by_hand(workflow: str, own: Iterable[str]) -> list[Scope]:
-    """The scopes of such a DAG for all applications, also those with one of their ``own``. None where Airflow reads the file for a task of such a one."""
+def by_hand_or_scheduled(
+    workflow: str, schedule_of: Callable[[ApplicationConfig], str | None]
+) -> tuple[list[Scope], dict[str, tuple[ApplicationConfig, str]]]:
+    """For what most people start by hand: the scopes of its DAG for all applications, and those with a DAG of their own, as they have a schedule for it, each
+    with that schedule. No scopes where Airflow reads the file for a task of such a one. All from one reading of the configurations.
+    """
+    applications = drawn(workflow)
+    found = ((name, config, schedule_of(config)) for name, config in applications.items())
+    own = {name: (config, schedule) for name, config, schedule in found if schedule is not None}
     asked = get_parsing_context().dag_id
-    return [] if asked in {f"{workflow}_{name}" for name in own} else scopes(restorable())
+    return [] if asked in {f"{workflow}_{name}" for name in own} else scopes(enforceable(applications)), own
 
 
 def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:

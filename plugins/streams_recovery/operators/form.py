@@ -134,8 +134,13 @@ class Scope:
 
 
 def restorable() -> dict[str, ApplicationConfig]:
-    """The applications that DAGs may restore: without those whose ``access`` section this Airflow cannot enforce."""
-    return {name: config for name, config in load_applications().items() if unenforceable(config.access) is None}
+    """The applications that DAGs may restore."""
+    return enforceable(load_applications())
+
+
+def enforceable(applications: Mapping[str, ApplicationConfig]) -> dict[str, ApplicationConfig]:
+    """Those without an ``access`` section that this Airflow cannot enforce."""
+    return {name: config for name, config in applications.items() if unenforceable(config.access) is None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

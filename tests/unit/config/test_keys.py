@@ -15,7 +15,7 @@ import yaml
 from streams_recovery.config.fields import Section, section_of
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.tiers import ORDINARY, is_ordinary
+from streams_recovery.config.schema import ORDINARY, is_ordinary
 from tests.support.examples.configurations import MINIMAL
 from tests.support.project import PROJECT
 

@@ -31,7 +31,7 @@ class Left:
 def left_text(left: Left) -> tuple[str, ...]:
     """The sentences for a person, one a line."""
     restore = (f"restore {left.restore} is half way, after phase {left.phase}",) if left.restore else ()
-    standing = (f"left standing by a run: {first_names(left.standing)}",) if left.standing else ()
+    standing = (f"paused or stopped by a run, and not brought back: {first_names(left.standing)}",) if left.standing else ()
     held = f"{len(left.held)} topics are still held: {first_names(left.held)}" if left.held else "no topic is held"
     lock = f"the lock is still that of {left.lock_of}" if left.lock_of else "the lock is free"
     return (*restore, *left.instances, *standing, held, lock, *(f"not known: {one}" for one in left.unknown))
@@ -42,5 +42,5 @@ def next_commands(name: str, left: Left, again: str) -> tuple[str, str]:
     if left.restore is not None:
         return "go on with the restore", command("resume", name, left.restore)
     if left.standing or left.held or left.lock_of:
-        return "the next savepoint gives back what is held, and brings back what stands", command("backup", name)
+        return "the next savepoint gives back what is held, and brings back what is paused or stopped", command("backup", name)
     return ("look what there is", command("info", name)) if left.unknown else ("begin again", again)
