@@ -2,8 +2,8 @@
 
     PYTHONPATH=plugins:. .venv/bin/python bench/starts.py [--rounds 3] [--case nothing --case 60] [--before DIRECTORY]
 
-Cases: a savepoint without news, with 20 records more in one partition and in each of 60, and with 100,000 and 1,000,000 more in four; restores of all but the
-first. ``--before`` is another checkout, which runs with the same Python. It asserts nothing about time.
+Cases: a savepoint without news, with 20 records more in one partition and in each of 60, and with 100,000, 1,000,000 and 2,000,000 more in four;
+restores of all but the first. ``--before`` is another checkout, which runs with the same Python. It asserts nothing about time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 
 # Partitions, and records that are new in each.
-CASES: Final = {"nothing": (1, 0), "one": (1, 20), "60": (60, 20), "100000": (4, 25_000), "1000000": (4, 250_000)}
+CASES: Final = {"nothing": (1, 0), "one": (1, 20), "60": (60, 20), "100000": (4, 25_000), "1000000": (4, 250_000), "2000000": (4, 500_000)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

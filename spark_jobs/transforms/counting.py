@@ -61,19 +61,24 @@ class _Task:
         self.report = more(self.report, records, payload_bytes)
 
 
-# A Python worker runs one task at a time; without a channel nothing is counted.
-_running: _Task | None = None
+class _Running(threading.local):
+    """What runs in this thread: a Python worker runs one task at a time, a process without Spark one in each thread. Without a channel nothing is counted."""
+
+    task: _Task | None = None
+
+
+_running: Final = _Running()
 
 
 def count(records: int, payload_bytes: int = 0) -> None:
-    """Say in a task that so much more is done."""
-    if _running is not None:
-        _running.add(records, payload_bytes)
+    """Say in a task that so much more is done. Called by the task's own thread."""
+    if _running.task is not None:
+        _running.task.add(records, payload_bytes)
 
 
 def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The ``batches`` as they are, each counted when the next one is asked for."""
-    if _running is None:
+    if _running.task is None:
         yield from batches
         return
     # Shared with the Kafka ring, whose client a driver does not have.
@@ -87,19 +92,20 @@ def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 @contextlib.contextmanager
 def counting(number: int, channel: Channel | None) -> Iterator[None]:
     """Count what task ``number`` of a job does in this block, and tell it by the ``channel``. Runs in the task."""
-    global _running  # noqa: PLW0603  # as Spark's own TaskContext: what counts has no way to be given it
     if channel is None:
         yield
         return
-    _running, over = _Task(channel.first + number), threading.Event()
-    threading.Thread(target=_store_now_and_then, args=(_running, channel, over), name="task-progress", daemon=True).start()
+    task, over = _Task(channel.first + number), threading.Event()
+    # As Spark's own TaskContext: what counts has no way to be given it.
+    _running.task = task
+    threading.Thread(target=_store_now_and_then, args=(task, channel, over), name="task-progress", daemon=True).start()
     try:
         yield
-        done = _running.report
+        done = task.report
         channel.finished.add({done.task: (done.records, done.payload_bytes)})
     finally:
         over.set()
-        _running = None
+        _running.task = None
 
 
 def _store_now_and_then(task: _Task, channel: Channel, over: threading.Event) -> None:

@@ -6,12 +6,16 @@ It imports nothing of Spark's.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+# Tasks at once, each in a thread: what takes time is compiled code, which leaves the interpreter to others. Four are no faster than two on two cores.
+SLOTS: Final = 2
 if TYPE_CHECKING:
     from pyspark import AccumulatorParam, SparkContext, TaskContext
 else:
@@ -30,10 +34,12 @@ class Total(Generic[T]):
 
     value: T
     kind: AccumulatorParam[T]
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, term: T) -> None:
         """Add it at once."""
-        self.value = self.kind.addInPlace(self.value, term)
+        with self.lock:
+            self.value = self.kind.addInPlace(self.value, term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +61,23 @@ class TasksToRun(Generic[T, R]):
     run: Callable[[Iterable[T]], Iterator[R]]
 
     def collect(self) -> list[R]:
-        """Run one after the other. The first error ends them."""
-        return [found for share in self.shares for found in self.run([share])]
+        """Run them in their order, as many at once as there are slots. None begins after the first error, which is raised when those that run have ended."""
+        with ThreadPoolExecutor(SLOTS, "task") as pool:
+            running = [pool.submit(self._all_of, share) for share in self.shares]
+            wait(running, return_when=FIRST_EXCEPTION)
+            pool.shutdown(cancel_futures=True)
+        failed = [one for one in running if not one.cancelled() and one.exception() is not None]
+        return [found for one in failed or running for found in one.result()]
+
+    def _all_of(self, share: T) -> list[R]:
+        return list(self.run([share]))
 
 
 @dataclass(frozen=True, slots=True)
 class OneProcess:
     """The part of a ``SparkContext`` that jobs use which ask nothing in SQL. A task runs once."""
 
-    defaultParallelism: Final[int] = 1  # noqa: N815  # Spark's name
+    defaultParallelism: Final[int] = SLOTS  # noqa: N815  # Spark's name
 
     def parallelize(self, shares: Sequence[T], _slices: int) -> Shares[T]:
         """A task for each share."""

@@ -1,4 +1,4 @@
-"""Small jobs without Spark: a job's own program, in one process that does its tasks one after the other. All else is as with Spark: see ``submitter``."""
+"""Small jobs without Spark: a job's own program, in one process that does two tasks at once. All else is as with Spark: see ``submitter``."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
-# One process copies or loads as much in half of the processor time that a Spark job needs to start and to stop, whatever the cluster: docs/performance.md.
-MOST_RECORDS: Final = 1_000_000
-MOST_BYTES: Final = 256_000_000
-# Each range is a file to store, or a partition to write and to read back, one after the other.
+# One process copies or loads as much in less time than a Spark job needs to start and to stop, whatever the cluster: docs/performance.md.
+MOST_RECORDS: Final = 2_000_000
+MOST_BYTES: Final = 512_000_000
+# Each range is a file to store, or a partition to write and to read back.
 MOST_RANGES: Final = 200
 # Where no savepoint has records of a log, a record is taken to be as large as this. Few applications have larger ones.
 UNKNOWN_BYTES: Final = 10_000

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from spark_jobs.access import JobAccess
 from spark_jobs.job import Job, run_job
+from spark_jobs.transforms.counting import count
 from spark_jobs.transforms.load import check_single_attempt
 from spark_jobs.transforms.one_process import OneProcess
 from spark_jobs.transforms.progress import Board, Doing, reporting
@@ -39,18 +43,50 @@ def test_results_come_in_the_order_of_the_items() -> None:
     assert run_tasks(OneProcess(), [], lambda one: one, RangeLost) == []
 
 
-def test_the_first_error_of_ours_ends_all_and_is_known_again() -> None:
-    done = []
+def test_two_tasks_run_at_once_and_each_counts_its_own(tmp_path: Path) -> None:
+    both, access = (
+        threading.Barrier(2),
+        JobAccess(connection=None, location=StorageLocation(backend="filesystem", path=str(tmp_path)), credentials=None),
+    )
+    seen = Board(job="backup", access=access, result_key="app/work/run/copy.json", show=lambda _: None)
 
     def work(one: RangeLost) -> RangeLost:
-        done.append(one.tp.partition)
-        if one.tp.partition == 2:
-            raise Damaged("a file is broken", next_step="choose another", partition=2)
+        both.wait(30)
+        for _ in range(1_000):
+            count(1 + one.tp.partition, 0)
+        both.wait(30)
+        return one
+
+    with reporting(seen):
+        assert run_tasks(OneProcess(), items(2), work, RangeLost, doing=Doing(name="copying", records=3_000)) == items(2)
+    assert seen.phases[0].finished == {0: (1_000, 0), 1: (2_000, 0)}
+
+
+def test_nothing_begins_after_the_first_error_of_ours_which_is_known_again() -> None:
+    begun, both, ended = list[int](), threading.Barrier(2), list[int]()
+
+    def work(one: RangeLost) -> RangeLost:
+        begun.append(one.tp.partition)
+        both.wait(30)
+        if one.tp.partition == 0:
+            raise Damaged("a file is broken", next_step="choose another", partition=0)
+        time.sleep(0.2)
+        ended.append(one.tp.partition)
         return one
 
     with pytest.raises(TaskFailed) as caught:
-        run_tasks(OneProcess(), items(5), work, RangeLost)
-    assert (type(caught.value.cause), caught.value.cause.facts, done) == (Damaged, {"partition": "2"}, [0, 1, 2])
+        run_tasks(OneProcess(), items(2), work, RangeLost)
+    assert (type(caught.value.cause), caught.value.cause.facts) == (Damaged, {"partition": "0"})
+    assert ended == [1], "the error is told when nothing runs any more"
+
+    def fail(one: RangeLost) -> RangeLost:
+        begun.append(one.tp.partition)
+        raise Damaged("a file is broken", next_step="choose another", partition=one.tp.partition)
+
+    begun.clear()
+    with pytest.raises(TaskFailed):
+        run_tasks(OneProcess(), items(500), fail, RangeLost)
+    assert len(begun) < 500
 
 
 def test_an_error_that_is_not_ours_stays_what_it_was() -> None:
@@ -88,7 +124,7 @@ def test_how_far_it_is_can_be_seen(tmp_path) -> None:
         run_tasks(OneProcess(), items(30), lambda one: one, RangeLost, lambda _: 1_000, Doing(name="copying", records=30))
         seen = board.look(access.repository(), 1e9)
     assert seen is not None
-    assert (seen.phase, seen.tasks, seen.tasks_done) == ("copying", 3, 3)
+    assert (seen.phase, seen.tasks, seen.tasks_done) == ("copying", 4, 4)
 
 
 def test_a_job_that_needs_sql_has_no_such_option(capsys: pytest.CaptureFixture[str]) -> None:

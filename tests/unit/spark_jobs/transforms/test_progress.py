@@ -45,7 +45,7 @@ def test_nothing_is_counted_where_nobody_wants_to_know() -> None:
     assert begin_phase(Context(), Doing(), 1) is None
     with counting(0, None):
         count(5)
-    assert in_task._running is None
+    assert in_task._running.task is None
 
 
 def test_a_task_that_ends_brings_its_count_along_and_one_that_fails_does_not(access: JobAccess) -> None:
@@ -64,7 +64,7 @@ def test_a_task_that_ends_brings_its_count_along_and_one_that_fails_does_not(acc
     found = seen.look(access.repository(), time.monotonic())
     assert found is not None
     assert (found.phase, found.records, found.bytes, found.percent, found.tasks_done, found.tasks) == ("loading", 10, 100, 33, 1, 3)
-    assert in_task._running is None
+    assert in_task._running.task is None
 
 
 def test_a_task_that_runs_for_long_is_seen_before_it_ends(access: JobAccess) -> None:
