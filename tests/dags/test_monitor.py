@@ -166,7 +166,6 @@ def test_a_look_that_takes_too_long_is_told_and_counted(
     assert sent == {"streams_recovery.look_failures.orders": 1}
 
 
-AT_ONCE = {"over_after": "PT0S"}
 NAMED = [{"notifier": LISTENER, "arguments": {"message": "{{ alert.application }} {{ alert.news }} {{ alert.cause }}"}}]
 
 
@@ -197,7 +196,7 @@ def test_who_told_of_a_broken_configuration_tells_that_it_is_over(
     directory: Path, sent: dict[str, float], variables: dict[str, str]
 ) -> None:
     for name in ("orders", "payments"):
-        configuration(directory, name, notify=NAMED, alerts=AT_ONCE)
+        configuration(directory, name, notify=NAMED)
     whole = break_off(directory, "orders")
     check_configurations("a")
     (directory / "another.yaml").write_text("version: 2\n")
@@ -248,7 +247,7 @@ def test_what_cannot_be_told_now_is_told_later_and_silences_no_other(
     directory: Path, sent: dict[str, float], variables: dict[str, str]
 ) -> None:
     for name in ("orders", "payments"):
-        configuration(directory, name, notify=NAMED, alerts=AT_ONCE)
+        configuration(directory, name, notify=NAMED)
     repository = directory / "elsewhere"
     config = json.loads((directory / "payments.yaml").read_text()) | {"storage": {"backend": "filesystem", "path": str(repository)}}
     (directory / "payments.yaml").write_text(json.dumps(config))

@@ -205,13 +205,13 @@ def test_input_that_was_aborted_is_not_what_is_needed_first(calm: Small) -> None
 
 @pytest.mark.deep
 def test_a_transaction_that_stays_open(saved: Small) -> None:
-    recovery, tp = limited(saved, transaction_age="PT1S"), saved.input
+    recovery, tp = saved.recovery, saved.input
     with transaction(recovery) as producer:
         producer.produce(tp.topic, b"v", b"k", tp.partition)
         producer.flush(30)
         time.sleep(1.5)
         (open_one,) = recovery.transactions.blocking([tp])
-        assert causes(recovery) == [f"transaction-long:{open_one.transactional_id}"]
+        assert causes(recovery, transaction_age=1.0) == [f"transaction-long:{open_one.transactional_id}"]
         producer.abort_transaction(30)
     assert causes(recovery) == []
 

@@ -63,9 +63,9 @@ def test_topics_that_are_large(calm: Small) -> None:
 def test_changelogs_that_grow(calm: Small) -> None:
     produce(calm.recovery, calm.changelog, 5_000)
     looked(at(calm.recovery, 3))
-    grown = at(limited(calm, growth_from_bytes=1, changelog_growth=0.001), 7)
-    assert "changelogs-grow" in causes(grown)
-    assert "changelogs-grow" not in causes(at(limited(calm, growth_from_bytes=1 << 40, changelog_growth=0.001), 7))
+    grown = at(calm.recovery, 7)
+    assert "changelogs-grow" in causes(grown, growth_from_bytes=1, changelog_growth=0.001)
+    assert "changelogs-grow" not in causes(grown, growth_from_bytes=1 << 40, changelog_growth=0.001)
 
 
 @pytest.mark.deep
@@ -73,8 +73,8 @@ def test_a_repository_that_grows(calm: Small) -> None:
     produce(calm.recovery, calm.changelog, 500)
     publish(calm)
     looked(at(calm.recovery, 3))
-    assert "repository-grows" in causes(at(limited(calm, growth_from_bytes=1, repository_growth=0.001), 7))
-    assert "repository-grows" not in causes(at(limited(calm, growth_from_bytes=1 << 40, repository_growth=0.001), 7))
+    assert "repository-grows" in causes(at(calm.recovery, 7), growth_from_bytes=1, repository_growth=0.001)
+    assert "repository-grows" not in causes(at(calm.recovery, 7), growth_from_bytes=1 << 40, repository_growth=0.001)
 
 
 def test_a_disk_that_will_be_full(bootstrap: str) -> None:
@@ -83,8 +83,8 @@ def test_a_disk_that_will_be_full(bootstrap: str) -> None:
         looked(limited(small))
         (Path(place) / "filler").write_bytes(os.urandom(16 << 20))
         looked(at(limited(small), 3))
-        assert "disk-full-soon:repository" in causes(at(limited(small, disk_full_within="P3000D"), 7))
-        assert "disk-full-soon:repository" not in causes(at(limited(small, disk_full_within="PT1H"), 7))
+        assert "disk-full-soon:repository" in causes(at(limited(small), 7), disk_full_within=3000 * 86_400.0)
+        assert "disk-full-soon:repository" not in causes(at(limited(small), 7), disk_full_within=3600.0)
 
 
 @pytest.mark.deep
@@ -126,8 +126,7 @@ def test_a_restore_that_is_late_and_one_that_was_left_half_way(calm: Small) -> N
     recovery = calm.recovery
     ticket = opened(recovery, asked(recovery, replace=True))
     assert not {"restore-unfinished", "restore-over-deadline"} & {*kinds(causes(recovery))}
-    late = at(limited(calm, restore_time="PT2S"), 0.002)
-    assert f"restore-over-deadline:{ticket.restore_id}" in causes(late)
+    assert f"restore-over-deadline:{ticket.restore_id}" in causes(at(calm.recovery, 0.002), restore_time=2.0)
     saved(recovery, ticket)
     loaded(recovery, ticket)
     recovery.lock.release(ticket.lock)

@@ -63,13 +63,10 @@ class MonitorObjectives(Section):
 
 
 class MonitorAlerts(Section):
-    """Findings that people are told of: those at least as severe as ``severity``, again every ``reminder`` unless that is ``none``, and that they are over
-    once they were not found for ``over_after``.
-    """
+    """Findings that people are told of: those at least as severe as ``severity``, again every ``reminder`` unless that is ``none``."""
 
     severity: Severity = Severity.WARNING
     reminder: Reminder = _NO_REMINDER
-    over_after: Duration = "PT10M"
 
 
 class Notify(Section):
@@ -122,7 +119,6 @@ class Monitor(Section):
         return AlertPolicy(
             severity=alerts.severity,
             reminder=None if alerts.reminder == _NO_REMINDER else seconds(alerts.reminder),
-            over_after=seconds(alerts.over_after),
         )
 
     @model_validator(mode="after")

@@ -227,9 +227,9 @@ def _notify(
 def _notify_with_log(teller: ApplicationConfig, names: list[str], broken: Mapping[str, ConfigInvalid], context: Context) -> list[str]:
     findings = {name: configuration_broken(name, broken[name].reason, docs=teller.monitor.docs) for name in names if name in broken}
     with context_of(teller.name) as recovery:
-        tell_news(
-            recovery, findings.values(), run=f"{_SOURCE} {context['run_id']}", tell=tell_by(teller.monitor.notify, context), source=_SOURCE
-        )
+        run, tell = f"{_SOURCE} {context['run_id']}", tell_by(teller.monitor.notify, context)
+        # A file can be used, or it cannot: this comes and goes with a person, and by itself never.
+        tell_news(recovery, findings.values(), run=run, tell=tell, source=_SOURCE, over_after=0)
         return [one.finding.subject for one in open_alerts(recovery) if one.source == _SOURCE]
 
 

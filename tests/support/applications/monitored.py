@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.status import log as status_log
 from streams_recovery.operations.status import look as status_look
+from streams_recovery.operations.status.stored import limits as limits_of
 from tests.support.applications.small import Small, configured_for
 
-# With these a look finds nothing about the disk that the tests run on, however full it is and however fast it fills.
-ANY_DISK = {"disk_free": 0, "disk_full_within": "PT1S"}
+# With this a look finds nothing about the disk that the tests run on, however full it is.
+ANY_DISK = {"disk_free": 0}
 
 ALWAYS = ("application-down", "not-sealed")
 
 
-def looked(recovery: RecoveryContext) -> StatusReport:
-    """A look, stored as the monitor stores it."""
+def looked(recovery: RecoveryContext, **limits: Any) -> StatusReport:
+    """A look, stored as the monitor stores it, with these ``limits`` in place of those that are the same for every application. How fast the disk fills that
+    the tests run on is no finding.
+    """
     earlier = status_log.newest(recovery.repository, recovery.layout)
-    report = status_look.observe(recovery, earlier)
+    judged_by = replace(limits_of(recovery), **{"disk_full_within": 1.0, **limits})
+    report = status_look.observe(recovery, earlier, judged_by=judged_by)
     assert status_log.record(recovery, report, earlier)
     return report
 
 
-def causes(recovery: RecoveryContext) -> list[str]:
-    """What a look finds, besides what is so of every small application: it is down, so that savepoints of it are exact, and its repository has no seal."""
-    return sorted(one.cause for one in looked(recovery).findings if one.kind not in ALWAYS)
+def causes(recovery: RecoveryContext, **limits: Any) -> list[str]:
+    """What a look with these ``limits`` finds, besides what is so of every small application: it is down, so that savepoints of it are exact, and its
+    repository has no seal.
+    """
+    return sorted(one.cause for one in looked(recovery, **limits).findings if one.kind not in ALWAYS)
 
 
 def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
@@ -35,5 +42,5 @@ def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
 
 
 def limited(small: Small, **limits: object) -> RecoveryContext:
-    """With these limits; for disks only those that are given."""
+    """With these limits of its configuration; for disks only those that are given."""
     return configured_for(small, monitor={"limits": {**ANY_DISK, **limits}})

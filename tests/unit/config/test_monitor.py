@@ -22,31 +22,34 @@ def monitor(tmp_path: Path, section: str = "{}") -> tuple[Limits, object]:
 def test_without_a_section_there_are_limits_and_no_objectives(tmp_path: Path) -> None:
     limits, _ = monitor(tmp_path)
     assert (limits.newest_age, limits.recovery_time, limits.late_after, limits.docs) == (None, None, 7200, "docs")
-    assert (limits.changelog_growth, limits.changelog_bytes, limits.disk_full_within, limits.transaction_age) == (0.5, None, 172_800, 900)
+    assert (limits.retention_margin, limits.changelog_bytes, limits.disk_full_within, limits.transaction_age) == (
+        21_600,
+        None,
+        172_800,
+        900,
+    )
 
 
 def test_objectives_and_limits_are_seconds(tmp_path: Path) -> None:
     limits, _ = monitor(
-        tmp_path, "{objectives: {newest_age: PT2H, recovery_time: PT30M}, limits: {lock_age: PT1H}, docs_url: https://docs.example.com}"
+        tmp_path,
+        "{objectives: {newest_age: PT2H, recovery_time: PT30M}, limits: {retention_margin: PT1H}, docs_url: https://docs.example.com}",
     )
-    assert (limits.newest_age, limits.recovery_time, limits.lock_age, limits.docs) == (7200, 1800, 3600, "https://docs.example.com")
+    assert (limits.newest_age, limits.recovery_time, limits.retention_margin, limits.docs) == (7200, 1800, 3600, "https://docs.example.com")
 
 
-def test_limits_that_are_written_out_are_read_as_they_were(tmp_path: Path) -> None:
-    read = load(written(tmp_path, MINIMAL + "monitor: {limits: {lock_age: PT1H30M, hold_age: P1DT5S, archive_age: PT0S}}\n"), {}).monitor
-    assert (read.limits.lock_age, read.limits.hold_age, read.limits.archive_age) == (5400, 86_405, 0)
+@pytest.mark.parametrize(("text", "seconds"), [("PT1H30M", 5400), ("P1DT5S", 86_405), ("PT0S", 0)])
+def test_limits_that_are_written_out_are_read_as_they_were(tmp_path: Path, text: str, seconds: int) -> None:
+    read = load(written(tmp_path, MINIMAL + f"monitor: {{limits: {{retention_margin: {text}}}}}\n"), {}).monitor
+    assert read.limits.retention_margin == seconds
     plain = json.loads(read.model_dump_json())
-    assert (plain["limits"]["lock_age"], plain["limits"]["hold_age"], plain["limits"]["archive_age"]) == ("PT1H30M", "P1DT5S", "PT0S")
+    assert plain["limits"]["retention_margin"] == text
     assert Monitor.model_validate(plain) == read
 
 
 def test_alerts_have_a_policy(tmp_path: Path) -> None:
-    config = load(written(tmp_path, MINIMAL + "monitor: {alerts: {severity: critical, reminder: P1D, over_after: PT0S}}\n"), {})
-    assert (config.monitor.policy.severity, config.monitor.policy.reminder, config.monitor.policy.over_after) == (
-        Severity.CRITICAL,
-        86_400,
-        0,
-    )
+    config = load(written(tmp_path, MINIMAL + "monitor: {alerts: {severity: critical, reminder: P1D}}\n"), {})
+    assert (config.monitor.policy.severity, config.monitor.policy.reminder) == (Severity.CRITICAL, 86_400)
     assert load(written(tmp_path, MINIMAL), {}).monitor.policy.reminder is None
 
 

@@ -14,41 +14,30 @@ HOUR: Final = 3_600.0
 DAY: Final = 86_400.0
 # Seconds after which people hear again of what lasts, whatever is configured.
 MOST_SILENT: Final = 604_800.0
+# Seconds for which it must not be found until people hear that it is over: what comes and goes is told once.
+OVER_AFTER: Final = HOUR / 6
 
-Share = Annotated[float, NumberBounds(above=0, most=1000)]
 # Bytes, or records.
 Count = Annotated[int, NumberBounds(least=0, most=1 << 60)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorLimits:
-    """Values from which on something is a finding. Growth is a share a day: 0.5 is half as much again. Null turns a limit off."""
+    """Values from which on something is a finding, and that depend on how large the application and its disks are. Null turns a limit off."""
 
-    changelog_growth: Share = 0.5
     changelog_bytes: Count | None = None
     repartition_bytes: Count = 10 << 30
-    growth_from_bytes: Count = 1 << 30
-    disk_full_within: Duration = 2 * DAY
     disk_free: Annotated[float, NumberBounds(least=0, below=1)] = 0.1
     retention_margin: Duration = 6 * HOUR
     lag_records: Count | None = None
     lag_growth: Count = 100_000
-    transaction_age: Duration = HOUR / 4
-    archive_age: Duration = HOUR / 6
-    hold_age: Duration = 6 * HOUR
-    lock_age: Duration = 6 * HOUR
-    restore_time: Duration = 4 * HOUR
-    quarantine_age: Duration = DAY
-    repository_growth: Share = 0.5
-    overdue_after: Duration = DAY
-    unseen_after: Duration = HOUR / 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(MonitorLimits):
-    """The limits, and what was promised: ``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None without one. If there is no ``newest_age``,
-    ``late_after`` counts, which follows from the schedule of savepoints; it is None if savepoints are taken by hand. ``docs`` is where the pages on findings
-    are. docs/configuration.md explains the others.
+    """All limits, those too that are the same for every application, and what was promised: ``newest_age``, ``recovery_time`` and ``loss`` are the objectives,
+    None without one. If there is no ``newest_age``, ``late_after`` counts, which follows from the schedule of savepoints; it is None if savepoints are taken by
+    hand. ``docs`` is where the pages on findings are. Growth is a share a day: 0.5 is half as much again.
     """
 
     newest_age: float | None
@@ -56,6 +45,21 @@ class Limits(MonitorLimits):
     loss: float | None
     late_after: float | None
     docs: str
+    changelog_growth: float = 0.5
+    repository_growth: float = 0.5
+    # What is smaller may grow as it likes.
+    growth_from_bytes: int = 1 << 30
+    disk_full_within: float = 2 * DAY
+    # Brokers allow no longer transaction, unless they are told to.
+    transaction_age: float = HOUR / 4
+    archive_age: float = HOUR / 6
+    hold_age: float = 6 * HOUR
+    lock_age: float = 6 * HOUR
+    # Where no ``recovery_time`` is promised.
+    restore_time: float = 4 * HOUR
+    quarantine_age: float = DAY
+    overdue_after: float = DAY
+    unseen_after: float = HOUR / 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,4 +70,4 @@ class AlertPolicy:
 
     severity: Severity
     reminder: float | None
-    over_after: float
+    over_after: float = OVER_AFTER

@@ -29,6 +29,7 @@ from streams_recovery.core.status.facts import (
     health,
     judge,
 )
+from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.look import seen_in_use, thinned, unused
 from streams_recovery.core.status.report import (
     FencedSite,
@@ -83,8 +84,16 @@ class _InRepository:
         return replace(self, facts=replace(self.facts, archive=replace(status, safe_at=max(now, status.safe_at))))
 
 
-def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Mapping[str, FencedSite] | None = None) -> StatusReport:
-    """The status now. ``earlier`` is the newest report that there is, ``fenced`` what was just seen of the fenced sites."""
+def observe(
+    recovery: RecoveryContext,
+    earlier: StatusReport | None,
+    fenced: Mapping[str, FencedSite] | None = None,
+    *,
+    judged_by: Limits | None = None,
+) -> StatusReport:
+    """The status now. ``earlier`` is the newest report that there is, ``fenced`` what was just seen of the fenced sites. Without ``judged_by`` the limits are
+    those of the application.
+    """
     now = recovery.clock()
     before = earlier if earlier is not None else _nothing(recovery, now)
     parts = dict(before.parts)
@@ -114,7 +123,7 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Map
     observed = _observed(recovery, report, inside, cluster, disks.facts, instances)
     if unused(observed):
         return replace(report, findings=(), advice=(), health=Health.UNUSED, used=False)
-    found = judge(RULES, observed, limits(recovery), before.findings)
+    found = judge(RULES, observed, judged_by or limits(recovery), before.findings)
     used = before.used or seen_in_use(observed)
     return replace(report, findings=found, health=health(found, [part.looked_at for part in parts.values()]), used=used)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.config.monitor import longest_pause
@@ -18,7 +18,7 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.status import alerts as alerting
 from streams_recovery.core.status.alerts import Alert, AlertsEntry, News
 from streams_recovery.core.status.facts import advise
-from streams_recovery.core.status.limits import AlertPolicy
+from streams_recovery.core.status.limits import OVER_AFTER, AlertPolicy
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import topics_as_they_are
@@ -56,12 +56,18 @@ def open_alerts(recovery: RecoveryContext) -> tuple[Alert, ...]:
 
 
 def tell_news(
-    recovery: RecoveryContext, findings: Iterable[StatusFinding], *, run: str, tell: Tell, source: str = MONITOR
+    recovery: RecoveryContext,
+    findings: Iterable[StatusFinding],
+    *,
+    run: str,
+    tell: Tell,
+    source: str = MONITOR,
+    over_after: float = OVER_AFTER,
 ) -> tuple[Notice, ...]:
     """Fold what ``source`` has found into the log of alerts, and tell what is new; return that. What ``tell`` raises is raised, and told by the next
-    run.
+    run. What was told is over when it was not found for ``over_after`` seconds.
     """
-    policy, found = recovery.config.monitor.policy, tuple(findings)
+    policy, found = replace(recovery.config.monitor.policy, over_after=over_after), tuple(findings)
     return _delivered(
         recovery, run, tell, lambda before: alerting.folded(before, found, source=source, now=recovery.clock(), policy=policy)
     )
