@@ -102,7 +102,7 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         when="by hand",
         stops=NOTHING,
         how_long="it takes no lock either: savepoints and restores continue",
-        command="streams-recovery state-diff orders order-totals 20261121T012345Z-0123456789 latest",
+        command="streams-recovery state diff orders order-totals 20261121T012345Z-0123456789 latest",
         more="state-as-data.md#comparing",
     ),
     "streams_compare_outputs": DagFacts(
@@ -116,7 +116,7 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         when="by hand",
         stops=NOTHING,
         how_long="it takes no lock either: savepoints and restores continue",
-        command="streams-recovery state orders order-totals --key order-17",
+        command="streams-recovery state get orders order-totals order-17",
         more="state-as-data.md#in-airflow",
     ),
     "streams_clone": DagFacts(

@@ -1,4 +1,4 @@
-"""What advice, groups and peek see on a real broker."""
+"""What advice, groups and records of topics show on a real broker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.state.inspection import PeekRequest
+from streams_recovery.core.state.inspection import RecordsRequest
 from streams_recovery.core.topic_holds.compaction_guard import TIMESTAMP_BEFORE, TIMESTAMP_TYPES, held_value
 from streams_recovery.core.topic_settings import LOG_APPEND, TIMESTAMP_TYPE
 from streams_recovery.operations.preflight import before_backup
-from streams_recovery.operations.state.peek import peek
+from streams_recovery.operations.state.records import records_of
 from streams_recovery.operations.status.cluster import look_at_group
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.operations.status.notices import advice, advice_facts
@@ -80,13 +80,13 @@ def test_records_are_the_same_live_and_in_a_savepoint(small: Small) -> None:
     take(small)
     for offset in (None, 0):
         live, saved = (
-            peek(small.recovery, PeekRequest(topic=small.changelog.topic, savepoint=where, partition=0, offset=offset, count=3))
+            records_of(small.recovery, RecordsRequest(topic=small.changelog.topic, savepoint=where, partition=0, offset=offset, count=3))
             for where in ("live", "latest")
         )
         assert live == saved
         assert 0 < len(live) <= 3
     with pytest.raises(NotFound, match="there is no topic gone"):
-        peek(small.recovery, PeekRequest(topic="gone", savepoint="live", partition=None, offset=None, count=1))
+        records_of(small.recovery, RecordsRequest(topic="gone", savepoint="live", partition=None, offset=None, count=1))
 
 
 @pytest.mark.deep

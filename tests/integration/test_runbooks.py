@@ -65,7 +65,7 @@ class Patient:
                 **{name: value if isinstance(value, str) else value() for name, value in fill.items()},
             }
             filled = [replaced(word, values) for word in words]
-            said = self.run(*filled, code=(codes or {}).get(words[0], 0))
+            said = self.run(*filled, code=(codes or {}).get(" ".join(words[:2]), 0))
             self.followed.append(words)
             if "--plan" in words and (found := re.findall(r"--approve (\w{64,})", said)):
                 approval = found[-1]
@@ -192,7 +192,7 @@ def test_wrong_results_since_tuesday(patient: Patient) -> None:
     savepoint = patient.savepoint()
     more(patient.app, 7)
     later = patient.savepoint()
-    patient.follow("wrong-results", {"savepoint": savepoint, "later": later, "store": "totals"}, codes={"state-diff": 9})
+    patient.follow("wrong-results", {"savepoint": savepoint, "later": later, "store": "totals"}, codes={"state diff": 9})
     assert patient.running()
 
 

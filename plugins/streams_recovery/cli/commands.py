@@ -75,6 +75,29 @@ GROUPS: Final = CommandGroup(
         ),
     ),
 )
+STATE: Final = CommandGroup(
+    "state",
+    "Stores as tables, in savepoints and now: a key, a whole store, what differs, an edited store; and records of topics.",
+    (
+        Command(
+            "get",
+            "state:get_key",
+            "Show what a store has for a key, in a savepoint or now, and with --ask what the running application answers.",
+        ),
+        Command(
+            "show",
+            "state:show_store",
+            "Show a store as a table: the newest value of each key, with keys, windows and values decoded as configured.",
+        ),
+        Command("diff", "state:diff_stores", "Compare a store at two moments, key by key."),
+        Command("records", "state:show_records", "Show records of a topic as they are, on the cluster now or in a savepoint."),
+        Command(
+            "write",
+            "state:write_store",
+            "Make a savepoint in which a store holds an edited table, and everything else is as in the savepoint named.",
+        ),
+    ),
+)
 PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
     Panel.FIRST: (
         Command("init", "init:init", "Write the configuration of an application: what its cluster shows, and what you answer."),
@@ -144,11 +167,6 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
             "Let APP, a clone that is caught up, write the real outputs, and stop the application that it is a clone of.",
         ),
         Command("roll-back", "clone:roll_back", "Stop APP, a clone, and start the application that it is a clone of where it stopped."),
-        Command(
-            "state-write",
-            "state:state_write",
-            "Make a savepoint in which a store holds an edited table, and everything else is as in the savepoint named.",
-        ),
     ),
     Panel.LOOKING: (
         Command("check-runs", "check_runs:check_runs", "Play what runs an application, and say field by field what was answered wrongly."),
@@ -157,20 +175,7 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
         Command(
             "sites", "sites:sites", "List the sites of an application: where it belongs, fences, and what the monitor last found there."
         ),
-        Command(
-            "peek",
-            "look:peek",
-            "Show records of a topic as they are, or the newest value of a store's key, on the cluster now or in a savepoint.",
-        ),
-        Command(
-            "query", "query:query", "Ask the running application for a key, of the instance that has it, and compare with a savepoint."
-        ),
-        Command(
-            "state",
-            "state:state",
-            "Show a store as a table: the newest value of each key, with keys, windows and values decoded as configured.",
-        ),
-        Command("state-diff", "state:state_diff", "Compare a store at two moments, key by key."),
+        STATE,
         Command(
             "paths",
             "paths:paths",

@@ -1,12 +1,10 @@
-"""The commands that only look: at records, keys, settings, compatibility and evidence.
+"""The commands that only look: at settings, compatibility and evidence.
 
 ``compatible`` needs no cluster.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -14,30 +12,25 @@ import typer
 
 from streams_recovery.cli.advice import advice as in_options
 from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Mode, Name, RestoreId, Savepoint, option, recovery_of
-from streams_recovery.cli.screen import AsJson, line, page, print_json, say
-from streams_recovery.cli.screen import table as print_table
-from streams_recovery.cli.state import Key, Where
+from streams_recovery.cli.screen import AsJson, line, page, print_json
 from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, StoreUnsuitable
+from streams_recovery.core.errors import Damaged, Refused, StoreUnsuitable
 from streams_recovery.core.escaping import Markdown, joined, md
 from streams_recovery.core.named_transactions.way import SavepointWay, modes_text
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking, in_order
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import Compatibility, CompatibilityVerdict
 from streams_recovery.core.rollout.upgrade import BEFORE, DOUBT_ALLOWED, MAY_GO, STAYS_SAME, TOPOLOGY
-from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRequest, record_cells
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.words import LATEST, command
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations import restore
 from streams_recovery.operations import savepoint as savepoint_steps
-from streams_recovery.operations import state as tables
 from streams_recovery.operations.compatibility import compatibility, described_by_program, described_in_file
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import dry_run
 from streams_recovery.operations.savepoint_way import savepoint_way
-from streams_recovery.operations.state.peek import peek as look
 from streams_recovery.operations.status.notices import advice
 
 # Not codes of errors: what the check found.
@@ -54,52 +47,6 @@ Before = Annotated[Path | None, option(BEFORE)]
 Lose = Annotated[list[str] | None, option(MAY_GO)]
 Same = Annotated[list[str] | None, option(STAYS_SAME)]
 AllowDoubt = Annotated[bool, option(DOUBT_ALLOWED)]
-
-
-def peek(
-    name: Name,
-    topic: Annotated[str, typer.Argument(metavar="[TOPIC]", help="A topic. Leave it out with --store.")] = "",
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    store: Annotated[str, option(STORE)] = "",
-    key: Key = None,
-    savepoint: Where = tables.LIVE,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
-    offset: Annotated[int | None, typer.Option("--offset", min=0, help="From this offset on; without it the newest records.")] = None,
-    count: Annotated[int, typer.Option("--count", min=1, max=10_000, help="So many records of each partition.")] = 10,
-    as_json: AsJson = False,
-) -> None:
-    """Show records of a topic as they are, or the newest value of a store's key, on the cluster now or in a savepoint. Exit code 4 when there is none."""
-    if bool(topic) == bool(store) or (key is None) == bool(store):
-        raise ConfigInvalid("one of two can be looked at", next_step="name a topic; or a store with --store, and a key of it with --key")
-    with recovery_of(name, configs) as recovery:
-        if store:
-            _show_key(recovery, store, str(key), savepoint, partition, as_json=as_json)
-            return
-        found = look(recovery, PeekRequest(topic=topic, savepoint=savepoint, partition=partition, offset=offset, count=count))
-    if as_json:
-        print_json([record.as_json() for record in found])
-    else:
-        print_table(RECORD_COLUMNS, map(record_cells, found), folded=RECORD_COLUMNS[3:])
-    say(f"{len(found)} records of {topic}")
-
-
-def _show_key(recovery: RecoveryContext, store: str, key: str, savepoint: str, partition: int | None, *, as_json: bool) -> None:
-    side = tables.open_side(recovery, store, savepoint)
-    if partition is not None:
-        side = replace(side, partitions=tuple(number for number in side.partitions if number == partition))
-    rows = [tables.as_json(row, side.form) for row in tables.matching_rows(side, key, deleted=True)]
-    if as_json:
-        print_json(rows)
-    else:
-        for row in rows:
-            line(json.dumps(row, ensure_ascii=False))
-    if not rows:
-        raise NotFound(
-            f"store {store} has no key {key} in {side.name}",
-            next_step="write the key as `streams-recovery state` shows it, and bytes in hex",
-            store=store,
-        )
 
 
 def preflight(

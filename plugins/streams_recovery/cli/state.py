@@ -1,4 +1,4 @@
-"""Commands that show a store as a table, compare two, and write an edited one back."""
+"""Commands that show a key, a store and records of a topic, compare two stores, and write an edited one back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import AsJson, data, line, print_json, say
 from streams_recovery.cli.screen import table as print_table
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.forms import reason_field
-from streams_recovery.core.state.inspection import KEY
+from streams_recovery.core.state.inspection import RECORD_COLUMNS, RecordsRequest, record_cells
+from streams_recovery.core.state.key_query import answer_fields
 from streams_recovery.core.state.table import StoreFormat
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.state import FileFormat, StoreSide
+from streams_recovery.operations.state import FileFormat, FoundKey, StoreSide
+from streams_recovery.operations.state.records import records_of
 from streams_recovery.serdes.rows import Row, schema_of
 
 # Not codes of errors: what a comparison found. Equal is 0.
@@ -29,20 +32,91 @@ DIFFERENT, NOTHING_COMPARED = 9, 10
 _SHOWN = 100
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="A store's name, as in its changelog.")]
-Key = Annotated[str | None, option(KEY)]
 Where = Annotated[
     str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for what is on the cluster now.")
 ]
+_MORE = "only the first 1,000 windows of the running application are shown: choose less with --from and --to"
+_MORE_ROWS = f"only {tables.MOST_ROWS:,} rows of {{}} are shown: choose less with --from and --to"
 
 
-def state(
+def get_key(
+    name: Name,
+    store: Store,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="As `state show` shows it; bytes in hex.")],
+    configs: Configs = DEFAULT_CONFIGS,
+    savepoint: Where = LATEST,
+    *,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask the running application too, and compare; with `--savepoint live` only that.")
+    ] = False,
+    start: Annotated[
+        int | None, typer.Option("--from", metavar="MS", help="Only windows and sessions from here on (ms since 1970).")
+    ] = None,
+    end: Annotated[int | None, typer.Option("--to", metavar="MS", help="Only windows and sessions up to here (ms since 1970).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a store has for a key, in a savepoint or now, and with --ask what the running application answers. Exit code 4 when nobody has it. With --ask
+    0 when both have the same, 9 when not, 10 when that cannot be told.
+    """
+    with recovery_of(name, configs) as recovery:
+        found = tables.get_key(recovery, store, key, savepoint, ask=ask, start=start, end=end)
+    if as_json:
+        print_json(
+            {
+                "store": store,
+                "key": key,
+                "live": None if found.live is None else answer_fields(found.live),
+                "savepoint": found.side,
+                "rows": [tables.as_json(row, found.form) for row in found.rows] if found.form else [],
+                "more": found.more,
+                "equal": found.equal,
+            }
+        )
+    else:
+        _print_key(key, found)
+    _conclude(store, key, found)
+
+
+def _print_key(key: str, found: FoundKey) -> None:
+    columns = ("in", "key", "window_start", "window_end", "valid_from", "valid_to", "value", "timestamp")
+    rows = list[tuple[str, dict[str, str]]]()
+    if found.live is not None:
+        rows = [(f"the application ({found.live.instance})", cells) for cells in tables.live_cells(key, found.live)]
+    if found.form is not None:
+        names = schema_of(found.form).names
+        rows += [(str(found.side), dict(zip(names, tables.in_columns(row, found.form), strict=True))) for row in found.rows]
+    used = [name for name in columns if name == "in" or any(cells.get(name) for _, cells in rows)]
+    if rows:
+        print_table(used, [[where if name == "in" else cells.get(name, "") for name in used] for where, cells in rows], folded=used[1:])
+    if found.live is not None and found.live.more:
+        say(_MORE)
+    if found.more:
+        say(_MORE_ROWS.format(found.side))
+
+
+def _conclude(store: str, key: str, found: FoundKey) -> None:
+    """Say what came out, and end with its exit code."""
+    if not found.found:
+        sides = [one for one in (None if found.live is None else found.live.instance, found.side) if one]
+        raise NotFound(
+            f"store {store} has no key {key} in {' and '.join(sides)}" + (": it was deleted" if found.rows else ""),
+            next_step="write the key as `streams-recovery state show` shows it, and bytes in hex; docs/endpoints.md says how an application reads it",
+            store=store,
+        )
+    if found.live is None or found.side is None:
+        return
+    say(f"the running application has {tables.LIVE_WORDS[found.live.found, found.equal]}")
+    if found.equal is not True:
+        raise typer.Exit(NOTHING_COMPARED if found.equal is None else DIFFERENT)
+
+
+def show_store(
     name: Name,
     store: Store,
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
-    savepoint: Where = "latest",
+    savepoint: Where = LATEST,
     *,
-    key: Key = None,
     form: Annotated[FileFormat, typer.Option("--format", help="`json` is one object a line.")] = FileFormat.TABLE,
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of printing; needed for parquet.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many rows; 0 for all. A table on the screen has 100.")] = 0,
@@ -54,10 +128,10 @@ def state(
     """Show a store as a table: the newest value of each key, with keys, windows and values decoded as configured."""
     with recovery_of(name, configs) as recovery:
         if spark:
-            _by_spark(recovery, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
+            _by_spark(recovery, logs, store, savepoint, out, deleted=deleted, plain=not limit)
             return
         side = tables.open_side(recovery, store, savepoint)
-        rows = itertools.islice(tables.matching_rows(side, key, deleted=deleted), limit or None)
+        rows = itertools.islice(tables.matching_rows(side, None, deleted=deleted), limit or None)
         if out:
             if form is FileFormat.TABLE:
                 raise ConfigInvalid("a table is for the screen", next_step="choose --format json, csv or parquet for a file")
@@ -83,7 +157,7 @@ def _print(rows: Iterator[Row], side: StoreSide, *, unlimited: bool) -> int:
 
 def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str, out: str, *, deleted: bool, plain: bool) -> None:
     if not plain or savepoint == tables.LIVE:
-        raise ConfigInvalid("Spark writes whole tables of savepoints", next_step="leave --key and --limit out, and name a savepoint")
+        raise ConfigInvalid("Spark writes whole tables of savepoints", next_step="leave --limit out, and name a savepoint")
     directory = out if "://" in out else Path(out).absolute().as_uri() if out else None
     request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=new_run_id(), deleted=deleted, directory=directory)
     savepoint_id, done = runs.export(runner(recovery, logs), request)
@@ -92,7 +166,7 @@ def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str,
     say(f"{done.rows} rows of store {store} in {savepoint_id}" + ("" if directory is None else f", written to {directory}"))
 
 
-def state_diff(
+def diff_stores(
     name: Name,
     store: Store,
     before: Annotated[str, typer.Argument(metavar="A", help="A savepoint's id, or `latest`.")],
@@ -143,8 +217,30 @@ def _print_differences(rows: Iterable[Row], one: StoreSide, other: StoreSide) ->
         print_table(names, shown, folded=names)
 
 
+def show_records(
+    name: Name,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Any topic of the cluster, or of the savepoint.")],
+    configs: Configs = DEFAULT_CONFIGS,
+    savepoint: Where = tables.LIVE,
+    *,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="From this offset on; without it the newest records.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="So many records of each partition.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show records of a topic as they are, on the cluster now or in a savepoint."""
+    with recovery_of(name, configs) as recovery:
+        request = RecordsRequest(topic=topic, savepoint=savepoint, partition=partition, offset=offset, count=limit)
+        found = records_of(recovery, request)
+    if as_json:
+        print_json([record.as_json() for record in found])
+    else:
+        print_table(RECORD_COLUMNS, map(record_cells, found), folded=RECORD_COLUMNS[3:])
+    say(f"{len(found)} records of {topic}")
+
+
 @asks(without=("logs", "approve"))
-def state_write(
+def write_store(
     call: Call,
     store: Store,
     table: Annotated[Path, typer.Option("--from", metavar="FILE", help="The whole table: Parquet (.parquet) or JSON lines.")],

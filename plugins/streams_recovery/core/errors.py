@@ -59,8 +59,11 @@ EXIT_CODES: Final = (
     ("6", "something stored is damaged"),
     ("7", "a broker, the repository, Spark or the application did not answer: try again"),
     ("8", "`expire`: some objects could not be removed, or nobody can tell whether they are needed"),
-    ("9", "`state-diff`, `compare-outputs`, `query`: something is different; `init --update`: the file lacks something"),
-    ("10", "`state-diff`, `compare-outputs`: nothing was compared, or nothing of one output; `query`: the two cannot be compared"),
+    ("9", "`state diff`, `state get --ask`, `compare-outputs`: something is different; `init --update`: the file lacks something"),
+    (
+        "10",
+        "`state diff`, `compare-outputs`: nothing was compared, or nothing of one output; `state get --ask`: the two cannot be compared",
+    ),
     ("11", "`compatible`: topics are orphaned"),
     ("12", "`compatible`: stores are to be renamed"),
     ("13", "`compatible`: state is lost"),

@@ -367,6 +367,6 @@ def commands_of(name: str, savepoint_id: str) -> tuple[tuple[str, str], ...]:
         ("Unpin", command("savepoints", "release", name, savepoint_id, "--reason", "REASON")),
         ("Check every byte", command("verify", name, savepoint_id, "--level", "full")),
         ("Plan a restore", command("restore", name, "--savepoint", savepoint_id, "--replace", "--plan")),
-        ("Look up a key", command("state", name, "STORE", "--savepoint", savepoint_id, "--key", "KEY")),
-        ("Compare with another", command("state-diff", name, "STORE", savepoint_id, "latest")),
+        ("Look up a key", command("state", "get", name, "STORE", "KEY", "--savepoint", savepoint_id)),
+        ("Compare with another", command("state", "diff", name, "STORE", savepoint_id, "latest")),
     )

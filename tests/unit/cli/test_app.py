@@ -21,7 +21,6 @@ from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
-from streams_recovery.core.state.inspection import KEY, STORE
 from streams_recovery.operations.restore.strategies import STRATEGIES
 from tests.support.command_line import command, every_command
 from tests.support.project import PROJECT
@@ -110,11 +109,11 @@ def test_the_command_of_an_error_is_for_the_configurations_of_the_call() -> None
 Run = Callable[..., Result]
 CHANGING = (
     *dict.fromkeys(strategy.COMMAND for strategy in STRATEGIES.values() if strategy.COMMAND is not None),
-    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "state-write"),
+    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "state write"),
     *("drill", "reprocess", "expire", "undelete", "unlock", "dismiss", "savepoints keep", "savepoints release", "offsets snapshot"),
     "offsets restore",
 )
-ADDS = {"compact", "state-write", "drill", "savepoints keep", "offsets snapshot"}
+ADDS = {"compact", "state write", "drill", "savepoints keep", "offsets snapshot"}
 
 
 @pytest.fixture
@@ -156,8 +155,8 @@ def test_latest_is_a_word_for_every_command_that_takes_the_id_of_a_savepoint(run
     assert listed[-1] in run("savepoints", "release", "shop", "latest", "--reason", "x", "--plan").stdout
     assert json.loads(run("verify", "shop", "latest", "--json").stdout)["savepoints"] == 1
     table = tmp_path / "table.json"
-    assert run("state", "shop", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
-    written = run("state-write", "shop", "totals", "--from", str(table), "--savepoint", "latest", "--reason", "x")
+    assert run("state", "show", "shop", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
+    written = run("state", "write", "shop", "totals", "--from", str(table), "--savepoint", "latest", "--reason", "x")
     assert "written back over the savepoint that it was made from" in str(written.exception)
 
 
@@ -270,10 +269,8 @@ def options(*words: str) -> dict[str, Any]:
         ("reprocess", ReprocessOptions.FORM),
         ("compare-outputs", OutputsOptions.FORM),
         ("drill", (SAVEPOINT,)),
-        ("peek", (STORE, KEY)),
         ("cut-over", (MAX_LAG,)),
         ("roll-back", (RESTORE_FIRST,)),
-        ("state", (KEY,)),
     ],
 )
 def test_a_command_has_an_option_for_each_field_of_its_form(words: str, form: Any) -> None:
@@ -286,6 +283,6 @@ def test_a_command_has_an_option_for_each_field_of_its_form(words: str, form: An
             assert field.option_help
 
 
-@pytest.mark.parametrize("words", [("compact",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")])
+@pytest.mark.parametrize("words", [("compact",), ("seal",), ("state", "write"), ("savepoints", "keep"), ("offsets", "snapshot")])
 def test_a_reason_is_kept_with_what_the_command_writes(words: tuple[str, ...]) -> None:
     assert options(*words)["--reason"].help.startswith("Kept with the ")

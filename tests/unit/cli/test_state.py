@@ -15,11 +15,11 @@ from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.support.repository.state_repository import FIRST, SECOND, T0, environment, fill
+from tests.support.repository.state_repository import FIRST, SECOND, environment, fill
 
 Run = Callable[..., Result]
 
@@ -29,7 +29,7 @@ def run(tmp_path: Path) -> Run:
     fill(tmp_path)
     runner = CliRunner()
     return lambda command, *arguments: runner.invoke(
-        app, [command, "shop", *arguments, "--configs", str(tmp_path)], env={**environment(), "COLUMNS": "220"}
+        app, ["state", command, "shop", *arguments, "--configs", str(tmp_path)], env={**environment(), "COLUMNS": "220"}
     )
 
 
@@ -39,67 +39,60 @@ def lines(result: Result) -> list[dict[str, object]]:
 
 
 def test_a_store_is_shown(run: Run) -> None:
-    shown = run("state", "totals", "--savepoint", SECOND)
+    shown = run("show", "totals", "--savepoint", SECOND)
     assert shown.exit_code == 0
     assert '{"count":100}' in shown.stdout
     assert "trace=78, trace=null" in shown.stdout
     assert f"5 rows of store totals in {SECOND}, 3 partitions" in " ".join(shown.stderr.split())
 
 
-def test_rows_of_a_key_and_the_first_rows(run: Run) -> None:
-    (row,) = lines(run("state", "totals", "--savepoint", SECOND, "--format", "json", "--key", "alice"))
-    assert (row["key"], row["value"], row["timestamp"]) == ("alice", {"count": 100}, T0 + 60)
-    assert len(lines(run("state", "minutes", "--savepoint", SECOND, "--format", "json", "--limit", "2"))) == 2
-    assert [row["value"] for row in lines(run("state", "numbers", "--savepoint", SECOND, "--format", "json", "--key", "1"))] == ["nan"]
-    assert [row["key"] for row in lines(run("state", "raw", "--savepoint", SECOND, "--format", "json", "--key", "ff00"))] == ["ff00"]
-    none = run("state", "totals", "--savepoint", SECOND, "--format", "json", "--key", "nobody")
-    assert (none.exit_code, none.stdout) == (0, "")
-    assert "0 rows of store totals" in none.stderr
+def test_the_first_rows(run: Run) -> None:
+    assert len(lines(run("show", "minutes", "--savepoint", SECOND, "--format", "json", "--limit", "2"))) == 2
 
 
 def test_the_newest_savepoint_with_state_is_the_default(run: Run) -> None:
-    assert {row["key"] for row in lines(run("state", "totals", "--format", "json"))} == {"alice", "carol", "erin", "gül", "zoe"}
+    assert {row["key"] for row in lines(run("show", "totals", "--format", "json"))} == {"alice", "carol", "erin", "gül", "zoe"}
 
 
 def test_deleted_keys_have_no_value(run: Run) -> None:
-    rows = lines(run("state", "totals", "--savepoint", SECOND, "--format", "json", "--deleted"))
+    rows = lines(run("show", "totals", "--savepoint", SECOND, "--format", "json", "--deleted"))
     assert {row["key"] for row in rows if "value" not in row} == {"bob", "dora"}
     assert {row["key"] for row in rows if row.get("value", "") is None} == {"zoe"}, "a document that is null is a value"
 
 
 def test_files(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
-    assert run("state", "minutes", "--savepoint", SECOND, "--format", "parquet", "--out", str(out)).exit_code == 0
+    assert run("show", "minutes", "--savepoint", SECOND, "--format", "parquet", "--out", str(out)).exit_code == 0
     assert duckdb.sql(f"SELECT sum(value) FROM '{out}'").fetchall() == [(15,)]
-    again = run("state", "minutes", "--savepoint", SECOND, "--format", "parquet", "--out", str(out))
+    again = run("show", "minutes", "--savepoint", SECOND, "--format", "parquet", "--out", str(out))
     assert isinstance(again.exception, ConfigInvalid)
-    text = run("state", "sessions", "--savepoint", SECOND, "--format", "csv").stdout
+    text = run("show", "sessions", "--savepoint", SECOND, "--format", "csv").stdout
     assert {(row["key"], row["value"]) for row in csv.DictReader(io.StringIO(text))} == {("alice", "3"), ("bob", "1")}
     for wrong in (["--format", "parquet"], ["--out", str(tmp_path / "x")]):
-        assert isinstance(run("state", "totals", "--savepoint", SECOND, *wrong).exception, ConfigInvalid)
+        assert isinstance(run("show", "totals", "--savepoint", SECOND, *wrong).exception, ConfigInvalid)
 
 
 def test_equal_different_and_nothing_compared_are_three_exit_codes(run: Run) -> None:
-    equal = run("state-diff", "totals", SECOND, SECOND)
+    equal = run("diff", "totals", SECOND, SECOND)
     assert equal.exit_code == 0
     assert "5 keys compared" in equal.stderr
-    different = run("state-diff", "totals", FIRST, SECOND)
+    different = run("diff", "totals", FIRST, SECOND)
     assert different.exit_code == DIFFERENT
     assert "1 changed, 1 added, 1 removed" in " ".join(different.stderr.split())
     assert "zoe" in different.stdout
-    nothing = run("state-diff", "empty", FIRST, SECOND)
+    nothing = run("diff", "empty", FIRST, SECOND)
     assert nothing.exit_code == NOTHING_COMPARED
     assert "nothing was compared" in nothing.stderr
     assert len({0, DIFFERENT, NOTHING_COMPARED}) == 3
 
 
 def test_a_comparison_as_json(run: Run) -> None:
-    found = run("state-diff", "totals", FIRST, SECOND, "--json", "--limit", "1")
+    found = run("diff", "totals", FIRST, SECOND, "--json", "--limit", "1")
     plain = json.loads(found.stdout)
     assert found.exit_code == DIFFERENT
     assert plain["counts"] == {"before": 5, "after": 5, "compared": 6, "added": 1, "removed": 1, "changed": 1}
     assert len(plain["differences"]) == 1
-    everything = json.loads(run("state-diff", "totals", FIRST, SECOND, "--json", "--limit", "0").stdout)["differences"]
+    everything = json.loads(run("diff", "totals", FIRST, SECOND, "--json", "--limit", "0").stdout)["differences"]
     carol = next(row for row in everything if row["change"] == "changed")
     assert (carol["before"]["value"], carol["after"]["value"], carol["parts"]) == (
         {"count": 2, "sum": 1.5},
@@ -129,16 +122,48 @@ def test_a_list_says_of_each_savepoint_whether_it_survives_the_loss_of_the_clust
 
 def test_an_edited_table_is_written_back(run: Run, tmp_path: Path) -> None:
     table = tmp_path / "table.json"
-    assert run("state", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
+    assert run("show", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
     table.write_text(table.read_text(encoding="utf-8").replace('{"count": 100}', '{"count": 101}'), encoding="utf-8")
     arguments = ("totals", "--from", str(table), "--savepoint", SECOND, "--reason", "recount")
-    dry = run("state-write", *arguments, "--plan")
+    dry = run("write", *arguments, "--plan")
     assert dry.exit_code == 0
     assert "4 keys as they were, 1 changed, 0 added, 0 removed" in dry.stderr
     assert "nothing was written" in dry.stderr
-    made = json.loads(run("state-write", *arguments, "--json").stdout)
-    differences = run("state-diff", "totals", SECOND, made["savepoint_id"])
+    made = json.loads(run("write", *arguments, "--json").stdout)
+    differences = run("diff", "totals", SECOND, made["savepoint_id"])
     assert differences.exit_code == DIFFERENT
     assert "1 changed, 0 added, 0 removed" in " ".join(differences.stderr.split())
     listed = CliRunner().invoke(app, ["savepoints", "list", "shop", "--configs", str(tmp_path), "--json"], env=environment())
     assert [one["consistency"] for one in json.loads(listed.stdout) if one["savepoint_id"] == made["savepoint_id"]] == ["edited"]
+
+
+def test_records_of_a_topic_in_a_savepoint(run: Run) -> None:
+    shown = run("records", "shop-totals-changelog", "--savepoint", SECOND, "--json")
+    assert shown.exit_code == 0, shown.output
+    records = json.loads(shown.stdout)
+    assert {"topic", "partition", "offset", "timestamp", "key", "value", "headers"} == set(records[0])
+    assert f"{len(records)} records of shop-totals-changelog" in shown.stderr
+    one = records[0]
+    again = run(
+        *("records", "shop-totals-changelog", "--savepoint", SECOND, "--json", "--limit", "1"),
+        *("--partition", str(one["partition"]), "--offset", str(one["offset"])),
+    )
+    assert json.loads(again.stdout) == [one]
+    newest = [record for record in records if record["partition"] == one["partition"]][-1]
+    last = run("records", "shop-totals-changelog", "--savepoint", SECOND, "--json", "--limit", "1", "--partition", str(one["partition"]))
+    assert json.loads(last.stdout) == [newest]
+    assert "alice" in run("records", "shop-totals-changelog", "--savepoint", SECOND).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        (("gone",), NotFound, "has no topic gone"),
+        (("shop-totals-changelog", "--partition", "9"), NotFound, "has no partition 9"),
+        (("orders",), Refused, "has no records of orders"),
+        (("orders", "--offset", "3"), ConfigInvalid, "an offset belongs to one partition"),
+    ],
+)
+def test_records_that_cannot_be_shown_are_an_error(run: Run, words: tuple[str, ...], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        raise run("records", *words, "--savepoint", SECOND).exception or AssertionError

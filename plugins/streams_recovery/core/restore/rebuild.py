@@ -104,7 +104,7 @@ def check_all_go(application_id: str, internal: Collection[str], named: Collecti
             f"these internal topics of {application_id} would stay: {first_names(staying)}. They contain the results of input that is processed again, so it "
             "would be counted twice",
             next_step="nothing was changed; name these too, or none for all of them. Name those of another application under topics.foreign in the "
-            "configuration. To change one store only, use state-write",
+            "configuration. To change one store only, use `streams-recovery state write`",
             topics=staying,
         )
 

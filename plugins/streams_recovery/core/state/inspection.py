@@ -31,21 +31,18 @@ OTHER: Final = savepoint_field(
 STORES: Final = FormField(
     name="stores", title="Stores", help="Names with commas between them. Empty: all stores of the savepoint.", longest=10_000
 )
-STORE: Final = FormField(
-    name="store", title="Store", help="In which the key is looked up.", option_help="Look a key up in this store.", metavar="STORE"
-)
+STORE: Final = FormField(name="store", title="Store", help="In which the key is looked up.")
 KEY: Final = FormField(
     name="key",
     title="Key",
     help="As the store's table shows it. Everybody who may see the run sees it.",
-    option_help="Only this key, as the store's table shows it; bytes in hex.",
     longest=10_000,
 )
 TOPIC: Final = FormField(name="topic", title="Topic", help="In place of store and key: its newest records of each partition.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeekRequest:
+class RecordsRequest:
     """``count`` records of each partition, or of ``partition`` alone: the first ones from ``offset`` on, or the newest ones without it. ``savepoint`` is an id,
     ``latest``, or ``live``.
     """
@@ -62,7 +59,7 @@ class PeekRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeekRecord(RecordAt):
+class TopicRecord(RecordAt):
     """One record of any topic."""
 
     topic: str
@@ -280,7 +277,7 @@ def counts_text(store: str, counts: DiffCounts) -> str:
     )
 
 
-def record_cells(record: PeekRecord) -> tuple[str, ...]:
+def record_cells(record: TopicRecord) -> tuple[str, ...]:
     """One record below ``RECORD_COLUMNS``."""
     headers = ", ".join(f"{name}={_cell(data)}" for name, data in record.headers)
     return f"{record.partition}", f"{record.offset}", moment(record.timestamp), _cell(record.key), _cell(record.value), headers

@@ -31,7 +31,7 @@ _LATEST: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyQuestion:
-    """A ``key`` of a ``store`` as text. ``start`` and ``end`` (ms) bound windows and sessions. Raises ``ConfigInvalid`` for what cannot be asked."""
+    """A ``key`` of a ``store`` as text, with times as in ``check_times``. Raises ``ConfigInvalid`` for a key that cannot be asked."""
 
     store: str
     key: str
@@ -41,15 +41,21 @@ class KeyQuestion:
     def __post_init__(self) -> None:
         if not 0 < len(self.key.encode(errors="replace")) <= _LONGEST_KEY:
             raise ConfigInvalid(
-                f"a key is asked with 1 to {_LONGEST_KEY} bytes", next_step="look it up in a savepoint: `streams-recovery peek`"
+                f"a key is asked with 1 to {_LONGEST_KEY} bytes",
+                next_step="look it up in a savepoint: `streams-recovery state get` without --ask",
             )
-        if self.start is not None and self.end is not None and self.start > self.end:
-            raise ConfigInvalid("the time ends before it begins", next_step="correct --from and --to", start=self.start, end=self.end)
+        check_times(self.start, self.end)
 
     @property
     def bounds(self) -> dict[str, int]:
         """The parameters of a request."""
         return {name: value for name, value in (("from", self.start), ("to", self.end)) if value is not None}
+
+
+def check_times(start: int | None, end: int | None) -> None:
+    """``start`` and ``end`` (ms) bound windows and sessions. Raises ``ConfigInvalid`` where the time ends before it begins."""
+    if start is not None and end is not None and start > end:
+        raise ConfigInvalid("the time ends before it begins", next_step="correct --from and --to", start=start, end=end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

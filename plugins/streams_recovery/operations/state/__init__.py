@@ -2,7 +2,7 @@
 
 from streams_recovery.core.words import LIVE
 from streams_recovery.operations.state.inspect import compare, compare_savepoints, difference_cells, look_up
-from streams_recovery.operations.state.peek import LIVE_WORDS, MOST_ROWS, Asked, ask_key, live_cells
+from streams_recovery.operations.state.keys import LIVE_WORDS, MOST_ROWS, FoundKey, get_key, live_cells
 from streams_recovery.operations.state.read import (
     FileFormat,
     StoreSide,

@@ -25,7 +25,7 @@ from streams_recovery.core.state.inspection import (
     Inspection,
     LookUpRequest,
     Outcome,
-    PeekRequest,
+    RecordsRequest,
     bounded,
     compared_outcome,
     counts_text,
@@ -36,8 +36,9 @@ from streams_recovery.core.state.inspection import (
 from streams_recovery.core.state.table import PLAIN_BYTES, DiffCounts, Entry, counted, differences
 from streams_recovery.core.words import LIVE
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.state.peek import LIVE_WORDS, answered_or_why, live_cells, peek
+from streams_recovery.operations.state.keys import LIVE_WORDS, answered_or_why, live_cells
 from streams_recovery.operations.state.read import StoreSide, chosen, in_columns, matching_rows, open_side, side_of, tables
+from streams_recovery.operations.state.records import records_of
 from streams_recovery.serdes.rows import Row, RowCodec, schema_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
@@ -189,12 +190,13 @@ def _with_live(recovery: RecoveryContext, side: StoreSide, key: str, found: Foun
     asked = answered_or_why(recovery, side, key, seconds=_LIVE_SECONDS)
     if isinstance(asked, str):
         return found, (f"the running application was not asked: {asked}",)
+    live, equal = asked
     columns = found.columns
     rows = [(side.name, *row) for row in found.rows]
-    rows += [(LIVE, *(cells.get(name, "") for name in columns)) for cells in live_cells(key, asked.live)]
-    more = found.more + (1 if asked.live.more else 0)
+    rows += [(LIVE, *(cells.get(name, "") for name in columns)) for cells in live_cells(key, live)]
+    more = found.more + (1 if live.more else 0)
     beside = bounded(("in", *columns), rows)
-    return replace(beside, more=beside.more + more), (f"the running application has {LIVE_WORDS[asked.live.found, asked.equal]}",)
+    return replace(beside, more=beside.more + more), (f"the running application has {LIVE_WORDS[live.found, equal]}",)
 
 
 def _of_key(side: StoreSide, key: str, *, shown: bool) -> FoundRows:
@@ -213,13 +215,13 @@ def _without_bytes(side: StoreSide, key: str) -> Iterator[Row]:
     except ConfigInvalid:
         raise ConfigInvalid(
             f"the key that is looked up, or one of store {side.store}, does not have the configured format",
-            next_step="`streams-recovery state` names the bytes that do not; correct the key, or the store's key format",
+            next_step="`streams-recovery state show` names the bytes that do not; correct the key, or the store's key format",
             store=side.store,
         ) from None
 
 
 def _of_topic(recovery: RecoveryContext, topic: str, savepoint_id: str, *, shown: bool) -> FoundRows:
-    records = peek(recovery, PeekRequest(topic=topic, savepoint=savepoint_id, partition=None, offset=None, count=_RECORDS))
+    records = records_of(recovery, RecordsRequest(topic=topic, savepoint=savepoint_id, partition=None, offset=None, count=_RECORDS))
     if shown:
         return bounded(RECORD_COLUMNS, map(record_cells, records))
     rows = (hidden(RECORD_COLUMNS, record_cells(one), deleted=one.value is None) for one in records)

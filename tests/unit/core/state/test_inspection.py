@@ -14,8 +14,8 @@ from streams_recovery.core.state.inspection import (
     Inspection,
     LookUpRequest,
     Outcome,
-    PeekRecord,
-    PeekRequest,
+    RecordsRequest,
+    TopicRecord,
     bounded,
     compared_outcome,
     first_offset,
@@ -83,12 +83,12 @@ def test_where_to_begin(start: int, end: int, wanted: int | None, first: int) ->
 
 def test_an_offset_needs_its_partition() -> None:
     with pytest.raises(ConfigInvalid, match="an offset belongs to one partition"):
-        PeekRequest(topic="in", savepoint="live", partition=None, offset=3, count=1)
+        RecordsRequest(topic="in", savepoint="live", partition=None, offset=3, count=1)
 
 
 def test_text_is_shown_as_it_is_and_other_bytes_in_hex() -> None:
     assert [shown_bytes(data) for data in (None, b"", "gül".encode(), b"\x00\x01", b"\xff")] == [None, "", "gül", "0x0001", "0xff"]
-    record = PeekRecord(topic="in", partition=1, offset=2, timestamp=3, key=b"\xff", value=None, headers=(("trace", b"x"), ("none", None)))
+    record = TopicRecord(topic="in", partition=1, offset=2, timestamp=3, key=b"\xff", value=None, headers=(("trace", b"x"), ("none", None)))
     assert record.as_json() == {
         "topic": "in",
         "partition": 1,
