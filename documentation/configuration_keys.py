@@ -38,9 +38,11 @@ A file for one application, `include/configs/orders.yaml`. This is the least tha
 {SMALLEST}```
 
 Everything else has a default. [Configuration](configuration.md) explains each section, and how variables and paths are read.
-In the tables `[]` stands for each item of a list, `*` for each name.
+In the tables `[]` stands for each item of a list, `*` for each name. Keys that several sections have are written out once.
 
 """
+# In place of its keys: the path at which a section of this kind is written out.
+_AS: Final = "as"
 _TYPES: Final = {"string": "text", "integer": "a number", "boolean": "`true`, `false`", "object": "names and values", "number": "a number"}
 
 
@@ -49,11 +51,11 @@ def configuration_page() -> str:
     schema = ApplicationConfig.model_json_schema()
     mark_tiers(schema)
     anchors = _anchors(EXPLAINED.read_text(encoding="utf-8"))
-    parts = [_HEAD]
-    plain = [name for name in schema["properties"] if not list(_keys(schema, schema["properties"][name], ""))]
+    parts, places = [_HEAD, f"There are {len(written_once())} keys.\n\n"], _places(schema)
+    plain = [name for name in schema["properties"] if _section(schema, schema["properties"][name])[0] is None]
     parts.append(_table([("", name, schema["properties"][name], name in schema["required"] and name != "name") for name in plain], schema))
     for name, found in schema["properties"].items():
-        rows = [(name, *row) for row in _keys(schema, found, "")]
+        rows = [(name, *row) for row in _keys(schema, found, "", name, places)]
         if rows:
             link = f"Explained in [configuration](configuration.md#{anchors[name]}).\n\n" if name in anchors else ""
             parts.append(f"\n## {name}\n\n{link}{_table(rows, schema)}")
@@ -65,16 +67,49 @@ def _anchors(text: str) -> dict[str, str]:
     return {name: re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings for name in heading.split(", ")}
 
 
-def _keys(schema: Mapping[str, Any], found: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
-    """The keys below a property: path, schema, and whether it must be there."""
+def written_once() -> list[str]:
+    """Every key by its path, those that several sections have once."""
+    schema = ApplicationConfig.model_json_schema()
+    mark_tiers(schema)
+    places = _places(schema)
+    found = ((name, list(_keys(schema, inner, "", name, places))) for name, inner in schema["properties"].items())
+    return [path for name, keys in found for path in ([f"{name}.{way}" for way, about, _ in keys if _AS not in about] if keys else [name])]
+
+
+def _places(schema: Mapping[str, Any]) -> dict[str, str]:
+    """The path at which each kind of section is written out. Where an application runs comes first: its sandboxes and sites are told of as that."""
+    places: dict[str, str] = {}
+
+    def walk(found: Mapping[str, Any], path: str) -> None:
+        section, step = _section(schema, found)
+        if section is None or section["title"] in places:
+            return
+        places[section["title"]] = path
+        for name, inner in section["properties"].items():
+            walk(inner, f"{path}{step}.{name}")
+
+    for name, found in sorted(schema["properties"].items(), key=lambda item: item[0] != "runs"):
+        walk(found, name)
+    return places
+
+
+def _keys(
+    schema: Mapping[str, Any], found: Mapping[str, Any], path: str, full: str, places: Mapping[str, str]
+) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """The keys below a property: path, schema, and whether it must be there. ``full`` is the path from the top."""
     section, step = _section(schema, found)
     if section is None:
         return
-    base = f"{path}{step}" if path else step.removeprefix(".")
+    base, below = f"{path}{step}" if path else step.removeprefix("."), f"{full}{step}"
     for name, inner in section["properties"].items():
         way = ".".join(part for part in (base, name) if part)
-        below = list(_keys(schema, inner, way))
-        yield from below or [(way, inner, name in section.get("required", ()))]
+        kind, _ = _section(schema, inner)
+        if kind is not None and (place := places[kind["title"]]) != f"{below}.{name}":
+            yield way, {**inner, _AS: place}, name in section.get("required", ())
+        elif kind is not None:
+            yield from _keys(schema, inner, way, f"{below}.{name}", places)
+        else:
+            yield way, inner, name in section.get("required", ())
 
 
 def _section(schema: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
@@ -108,6 +143,8 @@ def _table(rows: list[Any], schema: Mapping[str, Any]) -> str:
 
 
 def _values(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    if _AS in found:
+        return f"as `{found[_AS]}`"
     options = [one for one in found.get("anyOf", (found,)) if one.get("type") != "null"]
     return " or ".join(_value(_resolved(schema, one)) for one in options)
 
@@ -126,5 +163,7 @@ def _value(found: Mapping[str, Any]) -> str:
 def _default(found: Mapping[str, Any], *, required: bool) -> str:
     if required:
         return "**required**"
+    if _AS in found:
+        return "-"
     value = found.get("default")
     return "-" if value in (None, [], {}) else f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -66,7 +66,6 @@ class Backup(Section):
     schedule: Schedule = "H * * * *"
     profile: Profile = Profile.FULL
     consistency: ConsistencyPolicy = ConsistencyPolicy()
-    compression: Literal["zstd"] = "zstd"
     compression_level: Annotated[Integer, Field(ge=1, le=19)] = 3
     segment_max_records: Annotated[Integer, Field(ge=1_000, le=100_000_000)] = 500_000
     full_every_days: Annotated[Integer, Field(ge=1, le=365)] = 7

@@ -301,11 +301,11 @@ def _suggestion(location: tuple[int | str, ...]) -> str:
     here = _fields(_model_at(parents))
     near = difflib.get_close_matches(str(key)[:_MOST_OF_A_KEY], here, n=1, cutoff=0.5)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean {near[0]}? If not, leave it out"
     elsewhere = next((path for path in _every_path() if path[-1] == key), None)
     if elsewhere:
         return f"; it belongs to {'.'.join(elsewhere[:-1]) or 'the top level'}"
-    return f"; known here: {', '.join(here)}"
+    return f"; leave it out, or write one of {', '.join(here)}"
 
 
 def _description(location: tuple[int | str, ...]) -> str:

@@ -17,7 +17,6 @@ from streams_recovery.config.fields import (
     Moment,
     Seconds,
     Section,
-    Switch,
     TopicName,
     accepted_by,
     default_of,
@@ -32,7 +31,7 @@ from streams_recovery.core.waiting import RateLimits
 class Restore(Section):
     """Defaults of every restore. A run's own parameters go before them. ``topic_map`` gives topics of a savepoint, other than internal ones, the names
     they have for this application: a clone's outputs, or copies of inputs. Topics that are created have ``replication_factor`` replicas, as many as in the
-    savepoint without it. A running application is asked for ``sampled_keys`` of each store that is queryable.
+    savepoint without it.
     """
 
     consumer_group_strategy: OffsetRule = "exact"
@@ -41,8 +40,6 @@ class Restore(Section):
     stall_timeout_seconds: Seconds = 120
     catch_up_timeout_seconds: Seconds = 900
     producers_still_seconds: Seconds = 30
-    compare_keys: Switch = False
-    sampled_keys: Annotated[Integer, Field(ge=1, le=10_000)] = 100
     topic_map: dict[TopicName, TopicName] = Field(default_factory=dict)
     replication_factor: Annotated[Integer, Field(ge=1, le=100)] | None = None
 

@@ -147,7 +147,7 @@ def _unknown_names(sandbox: Sandbox, where: str, scratch: StartingKind, outputs:
 
 class Reprocess(IntervalRuns):
     """Reprocessing by backfills. ``schedule`` cuts time (UTC) into intervals; at most ``parallel`` are processed at once. To ``application_id`` and to each
-    name in ``topic_map`` the interval is appended. ``lateness``, ``leave_late``, ``overlap``, ``beyond`` and ``base`` are defaults of a run's own params.
+    name in ``topic_map`` the interval is appended. ``lateness``, ``overlap``, ``beyond`` and ``base`` are defaults of a run's own params.
     """
 
     enabled: Switch = True
@@ -157,7 +157,6 @@ class Reprocess(IntervalRuns):
     topic_map: dict[TopicName, TopicName]
     tables: tuple[TopicName, ...] = ()
     lateness: Duration = "PT1H"
-    leave_late: Switch = False
     overlap: Duration = "PT0S"
     beyond: Duration = "PT0S"
     base: Literal["none", "savepoint"] = "none"

@@ -54,7 +54,14 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("  inputs:", "  imputs:", "unknown key topics.imputs; did you mean inputs?"),
+        ("  inputs:", "  imputs:", "unknown key topics.imputs; did you mean inputs? If not, leave it out"),
+        # Keys that there were once: each has only the value that was its default.
+        ("topics:", "monitor: {limits: {changelog_growth: 1}}\ntopics:", "unknown key monitor.limits.changelog_growth; did you mean "),
+        (
+            "topics:",
+            "restore: {sampled_keys: 7}\ntopics:",
+            "unknown key restore.sampled_keys; leave it out, or write one of consumer_group_strategy, ",
+        ),
         ("version: 1", "version: 1\ncompression_level: 3", "unknown key compression_level; it belongs to backup"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_onse", "application.guarantee"),
         ("version: 1", "version: 2", "version"),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from documentation import pages
-from documentation.configuration_keys import SMALLEST
+from documentation.configuration_keys import SMALLEST, written_once
 from documentation.messages import Message, error_kinds, messages
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
@@ -63,6 +63,15 @@ def test_the_page_of_keys_has_every_section() -> None:
     begin, *sections = MADE["configuration-keys.md"].split("\n## ")
     named = {*re.findall(r"^\| `(\w+)` \|", begin, re.MULTILINE), *(part.split("\n")[0] for part in sections)}
     assert named == set(ApplicationConfig.model_fields)
+
+
+def test_keys_are_written_out_once_and_are_few() -> None:
+    keys = written_once()
+    assert len({*keys}) == len(keys) <= 230, "a key is for what only the operator knows; else write a constant"
+    assert {"runs.command.status", "runs.process.instances[].url", "archive.throttle.bytes_per_second", "version"} <= {*keys}
+    assert not [key for key in keys if key.startswith(("sites.*.runs.", "drill.command.", "restore.throttle."))]
+    page = MADE["configuration-keys.md"]
+    assert (f"There are {len(keys)} keys." in page, page.count("| `throttle` | as `archive.throttle` |")) == (True, 1)
 
 
 # Where a page gives a file: from the root of the project, in the package, or in the tests.

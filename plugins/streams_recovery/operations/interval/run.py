@@ -96,7 +96,7 @@ def requested(recovery: RecoveryContext, asked: ReprocessOptions, interval: Inte
     ``Refused``.
     """
     own = _section(recovery)
-    filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "leave_late", "overlap", "beyond", "base")}
+    filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "overlap", "beyond", "base")}
     return reprocess_request(replace(asked, **filled), interval, recovery.application_id, own.tables)
 
 

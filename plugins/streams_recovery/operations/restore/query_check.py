@@ -26,6 +26,8 @@ from streams_recovery.segments.queries import last_rows
 LOGGER = logger("streams_recovery.operations.restore.query_check")
 
 QUERIED: Final = "queried"
+# So many keys of each queryable store are asked of the running application, at least one of each partition that has records.
+SAMPLED_KEYS: Final = 100
 # So many rows at the end of a partition are looked at for keys that have a value.
 _LOOKED_AT: Final = 5_000
 # What the application wrote since is read to leave those keys out. More than this is not read, and the store is not asked.
@@ -134,7 +136,7 @@ def _short(sample: Mapping[bytes, bytes | None]) -> Iterator[bytes]:
             yield key
 
 
-def sampled(recovery: RecoveryContext, topic: TopicToCreate) -> dict[bytes, bytes | None]:
+def sampled(recovery: RecoveryContext, topic: TopicToCreate, most: int = SAMPLED_KEYS) -> dict[bytes, bytes | None]:
     """Newest values by key, from the ends of all logs that have records: a row that no later one of its key follows is the state of it."""
     filled = [part for part in topic.partitions if part.files and part.cut is None]
     sample: dict[bytes, bytes | None] = {}
@@ -144,7 +146,7 @@ def sampled(recovery: RecoveryContext, topic: TopicToCreate) -> dict[bytes, byte
             if key is not None:
                 newest.pop(key, None)
                 newest[key] = value
-        sample |= chosen(newest, max(1, recovery.config.restore.sampled_keys // len(filled)))
+        sample |= chosen(newest, max(1, most // len(filled)))
     return sample
 
 

@@ -53,7 +53,7 @@ def compare_job(
 ) -> JobPlan:
     """The specification of the job for those partitions of ``work`` that the load has not proven. Topics in ``keyed`` are compared key by key too."""
     now = _logs_now(recovery, work)
-    wanted = needs(work, _of_load(recovery, work, loaded, now), now, keyed, requested=_keys_requested(recovery, ticket))
+    wanted = needs(work, _of_load(recovery, work, loaded, now), now, keyed, requested=ticket.request.compare_keys)
     if not wanted:
         return NO_JOB
     partitions = tuple(
@@ -105,10 +105,6 @@ def _of_load(
     return with_empty({} if loaded is None else read_back(recovery.artifacts.read(RestoreResult, loaded)), work, now)
 
 
-def _keys_requested(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
-    return ticket.request.compare_keys or recovery.config.restore.compare_keys
-
-
 def check_verify(
     recovery: RecoveryContext, ticket: RestoreTicket, loaded: ArtifactRef | None, compared: ArtifactRef | None
 ) -> VerifySummary:
@@ -138,7 +134,7 @@ def proven(
     now = _logs_now(recovery, work)
     again = recovery.artifacts.read(VerifyResult, compared) if compared else VerifyResult(partitions=(), keys=(), seconds=0)
     verified = _of_load(recovery, work, loaded, now) | {one.tp: one for one in again.partitions}
-    found = judged(work, verified, again.keys, now, _keyed_topics(planned), requested=_keys_requested(recovery, ticket))
+    found = judged(work, verified, again.keys, now, _keyed_topics(planned), requested=ticket.request.compare_keys)
     if found.problems:
         message = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])
         raise Damaged(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,19 +35,13 @@ def planned(recovery: RecoveryContext, store: str) -> TopicToCreate:
     )
 
 
-def limited(recovery: RecoveryContext, most: int) -> RecoveryContext:
-    config = json.loads(recovery.config.model_dump_json())
-    config["restore"]["sampled_keys"] = most
-    return replace(recovery, config=type(recovery.config).model_validate(config))
-
-
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
 def test_each_partition_that_has_records_is_in_it_however_few_keys_are_asked(shop: RecoveryContext, most: int) -> None:
     topic = planned(shop, "totals")
-    sample = sampled(limited(shop, most), topic)
+    sample = sampled(shop, topic, most)
     assert {default_partition(key, PARTITIONS) for key in sample} == {part.partition for part in topic.partitions if part.files.rows}
     assert len(sample) <= max(most, PARTITIONS)
-    assert sample == sampled(limited(shop, most), topic), "the same keys each time"
+    assert sample == sampled(shop, topic, most), "the same keys each time"
 
 
 def test_a_deleted_key_is_asked_for_too_and_has_no_value(shop: RecoveryContext) -> None:
