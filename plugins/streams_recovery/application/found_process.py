@@ -7,10 +7,11 @@ and no other process has it. Either way it has to be a process that this user ma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -98,6 +99,21 @@ def by_command_line(argv: Sequence[str]) -> FoundProcess:
     if doubt := _doubt(found[0]):
         return FoundProcess(doubt=f"pid {found[0].pid} has its command line, {doubt}") if found[0].alive else NOT_THERE
     return FoundProcess(process=found[0], how=f"pid {found[0].pid} by its command line")
+
+
+def command_line(pid: int) -> list[str] | None:
+    """The command line of a process, None if there is none that this user may see."""
+    return _argv(pid) or None
+
+
+def connected_to(ports: Collection[int]) -> list[int]:
+    """The processes of this user, but for this one and what has started it, that are connected to one of these ports of any machine."""
+    found = set()
+    for pid in psutil.pids():
+        if pid not in _lineage() and _ours(pid):
+            with contextlib.suppress(psutil.Error):
+                found |= {pid for one in psutil.Process(pid).net_connections("tcp") if one.raddr and one.raddr.port in ports}
+    return sorted(found)
 
 
 def _doubt(process: Process) -> str:

@@ -16,7 +16,7 @@ from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.reading import YamlError, read
 from streams_recovery.core.draft.configuration import configuration_name, draft
-from streams_recovery.core.draft.questions import NAMESPACE, NONE, URL, Answers, Question, Surroundings, next_question
+from streams_recovery.core.draft.questions import NAMESPACE, NONE, RUNNING, URL, Answers, Question, Surroundings, next_question
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.names import checked_name
@@ -56,7 +56,8 @@ def init(
         return
     answers = _given(given or ())
     asks = sys.stdin.isatty() and not no_input
-    with looks.looking_around(_connecting(connection, bootstrap_servers), configs) as looker:
+    connecting = _connecting(connection, bootstrap_servers)
+    with looks.looking_around(connecting, configs) as looker:
         chosen = looker.candidate(application_id) if application_id else _choice(looker.candidates, asks=asks)
         kubeconfig, context = looks.kubernetes_access(os.environ)
         place = Surroundings(
@@ -65,6 +66,7 @@ def init(
             home=str(Path.home() / "streams-recovery"),
             kubeconfig=kubeconfig,
             context=context,
+            connected=looks.connected_process(connecting),
         )
         path = _free(configs, place.name)
         say(f"{chosen.application_id}, an application of {chosen.kind.dialect.product}: {chosen.because}.")
@@ -174,6 +176,8 @@ def _interview(seen: ApplicationSeen, answers: dict[str, Any], place: Surroundin
             seen = looks.with_instance(seen, str(answers[URL]))
         question = next_question(seen, answers, place)
         if question is None:
+            if RUNNING in answers:
+                answers[RUNNING] = looks.running_as(answers[RUNNING])
             return seen, taken
         if asks:
             answers[question.key] = _answer(question)
@@ -191,7 +195,8 @@ def _answer(question: Question) -> Any:
     while True:
         given = ask(f"{question.text}{choices}", default=question.default)
         try:
-            return question.value(given)
+            value = question.value(given)
+            return looks.running_as(value) if question.key == RUNNING else value
         except ConfigInvalid as error:
             say(error.reason)
 

@@ -12,6 +12,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streams_recovery.application.found_process import command_line, connected_to
 from streams_recovery.application.http_control import exchange
 from streams_recovery.application.kubernetes.finding import find, reachable
 from streams_recovery.config.contradictions import contradictions
@@ -19,6 +20,7 @@ from streams_recovery.config.loader import load, load_all
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.codec import Unusable, parsed
 from streams_recovery.core.draft.configuration import lacking
+from streams_recovery.core.draft.questions import NONE
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate, ClusterSeen, candidates, guarantee_of, undecided
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.kafka_types import TopicRole
@@ -27,7 +29,7 @@ from streams_recovery.core.preflight.permissions import DESCRIBE, DESCRIBE_CONFI
 from streams_recovery.core.rollout.described import MOST_BYTES, DescribedTopology, described
 from streams_recovery.core.savepoint.topology import Attribution, AttributionFacts, attributed
 from streams_recovery.core.words import first_names
-from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.connection import Connecting, KafkaConnection
 from streams_recovery.kafka.known_topology import KnownTopology
 from streams_recovery.kafka.opened import opened
 from streams_recovery.operations.compatibility import described_by, described_in_file
@@ -180,6 +182,24 @@ def with_topology(seen: ApplicationSeen, where: str) -> ApplicationSeen:
 def with_program(seen: ApplicationSeen, command: list[str]) -> ApplicationSeen:
     """With the description that ``application.topology_command`` prints. Raises ``ConfigInvalid``."""
     return replace(seen, topology=described_by(command, seen.application_id), described_by="application.topology_command")
+
+
+def connected_process(connection: KafkaConnection) -> int | None:
+    """The only process of this user that is connected to a port of the cluster's bootstrap servers."""
+    ends = (server.rpartition(":")[2].strip() for server in connection.bootstrap_servers.split(","))
+    found = connected_to({int(end) for end in ends if end.isdigit()})
+    return found[0] if len(found) == 1 else None
+
+
+def running_as(answer: object) -> object:
+    """The command line of the process where a pid was answered, else the answer. Raises ``ConfigInvalid`` if there is none."""
+    [pid, *more] = answer if isinstance(answer, list) else [answer]
+    if more or not str(pid).isdigit():
+        return answer
+    found = command_line(int(str(pid)))
+    if found is None:
+        raise ConfigInvalid(f"this user sees no process {pid}", next_step=f"name the pid of one that runs, or {NONE}")
+    return found
 
 
 def with_instance(seen: ApplicationSeen, url: str) -> ApplicationSeen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,9 @@ from pydantic import ValidationError
 from streams_recovery.application.found_process import NOT_THERE, by_command_line, by_pid_file
 from streams_recovery.application.instance_record import Process, birth
 from streams_recovery.config.runs import Runs, SandboxProcess
-from streams_recovery.core.errors import ApplicationRunning, Refused
+from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.operations.draft import connected_process, running_as
 from tests.support.applications.rig import APPLICATION_ID, PROGRAM, gone, wait
 from tests.support.applications.states import GONE, RUNNING, UNKNOWN, clean, started, states
 
@@ -346,3 +349,23 @@ def test_a_sandbox_is_never_found_by_the_command_line_of_the_application(silent,
     made = runs.chosen.in_sandbox(SandboxProcess.model_validate(sandbox))
     assert made.running_as is None
     assert APPLICATION_ID not in made.directory
+
+
+def test_a_program_that_runs_is_known_by_its_pid_and_by_its_connection(others):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        argv = [sys.executable, "-c", f"import socket, time\none = socket.create_connection(('127.0.0.1', {port}))\ntime.sleep(120)"]
+        program = others(argv)
+        server.accept()[0].close()
+        connection = KafkaConnection(bootstrap_servers=f"localhost:9, 127.0.0.1:{port}", properties={})
+        assert connected_process(connection) == program.pid
+        assert running_as([str(program.pid)]) == running_as(program.pid) == argv
+        assert by_command_line(argv).process == Process(pid=program.pid, born=birth(program.pid))
+        others(argv)
+        server.accept()
+        assert connected_process(connection) is None, "of two nobody knows which one it is"
+    assert running_as(["java", "-jar", "x"]) == ["java", "-jar", "x"]
+    program.kill()
+    program.wait()
+    with pytest.raises(ConfigInvalid, match="sees no process"):
+        running_as(str(program.pid))

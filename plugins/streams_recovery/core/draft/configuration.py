@@ -177,9 +177,12 @@ class _Making:
         self.notes["runs", "process", "instances"] = "one; give each other one a name, an address and a directory of its own"
         address = {"url": self.answer(asked.URL)} if self._can_be_asked else {}
         instance = {"name": f"{name}-1", **address, "state_directory": self.answer(asked.STATE)}
+        running = self.answer(asked.RUNNING) if not address else [asked.NONE]
+        found = {} if running == [asked.NONE] else {"running_as": running}
         return {
             "directory": f"{self.place.home}/{name}/run",
             "command": self.answer(asked.COMMAND),
+            **found,
             "instances": [instance],
             **self._control(("runs", "process", "control")),
         }

@@ -21,7 +21,7 @@ from streams_recovery.core.words import first_names
 
 STORAGE, RUNS, STORES, PAUSE = "storage", "runs.kind", "stores", "runs.pause"
 PROGRAM, COMPOSE = "runs.command", "runs.compose"
-COMMAND, URL, STATE = "runs.process.command", "runs.process.url", "runs.process.state_directory"
+COMMAND, URL, STATE, RUNNING = (f"runs.process.{key}" for key in ("command", "url", "state_directory", "running_as"))
 GUARANTEE, INPUTS, OUTPUTS, GLOBALS = "application.guarantee", "topics.inputs", "topics.outputs", "topics.globals"
 NAMESPACE, WORKLOAD, PORT, POD_STATE = (f"runs.kubernetes.{key}" for key in ("namespace", "workload", "port", "state_directory"))
 # The answer for an application that nobody can ask over HTTP.
@@ -44,7 +44,8 @@ class AnswerForm(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What is known without the cluster: the ``name`` of the configuration, the ``connection`` of the cluster, the directory for what is kept on this
-    machine, and the file by which Kubernetes is reached, with the context in it, if there is one.
+    machine, the file by which Kubernetes is reached, with the context in it, if there is one, and the only process of this user that is connected to the
+    cluster.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Surroundings:
     home: str
     kubeconfig: str | None = None
     context: str | None = None
+    connected: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,7 @@ _GUARANTEE: Final = Question(
 _INPUTS: Final = Question(
     key=INPUTS,
     text="Which topics does it read?",
-    why="Nobody has committed offsets for it here, and a savepoint is at one moment of its inputs.",
+    why="Nobody has committed offsets for it here, which an application does half a minute after it has begun; a savepoint is at one moment of its inputs.",
     form=AnswerForm.NAMES,
 )
 _OUTPUTS: Final = Question(
@@ -208,6 +210,8 @@ def _of_way(way: str, seen: ApplicationSeen, answers: Answers, place: Surroundin
             default=f"{place.home}/{place.name}/state",
             safe=False,
         )
+        if answers.get(URL) == NONE:
+            yield _running(place)
     elif way == "command":
         yield Question(
             key=PROGRAM,
@@ -235,6 +239,17 @@ def _of_way(way: str, seen: ApplicationSeen, answers: Answers, place: Surroundin
             default="no",
             form=AnswerForm.SWITCH,
         )
+
+
+def _running(place: Surroundings) -> Question:
+    return Question(
+        key=RUNNING,
+        text="Which pid has it now, or none?",
+        why="What was started from elsewhere is found by its exact command line, which is read from that process; by none, it has to be stopped by hand first.",
+        default=NONE if place.connected is None else str(place.connected),
+        safe=place.connected is None,
+        form=AnswerForm.WORDS,
+    )
 
 
 def workload_of(seen: ApplicationSeen, answers: Answers) -> FoundWorkload | None:

@@ -40,6 +40,10 @@ from streams_recovery.storage.run_artifacts import other_attempt
 LOGGER = logger("streams_recovery.operations.savepoint.capture")
 DRAFT = "cut"
 _HOLD_IT: Final = "use mode pause or stop, or set backup.consistency.fallback"
+_SEEN_NEXT: Final = (
+    "take the savepoint again: this software has started it again, and sees its next end; if that is not clean either, let it end by itself after SIGTERM "
+    "once KafkaStreams is closed, within stop_timeout_seconds"
+)
 _ONCE_READ: Final = (
     "find out why the log lost records that were acknowledged; take the savepoint again once the application has read on there and committed that, or once "
     "its offset there was set to one within the log"
@@ -151,12 +155,16 @@ def _take(
     behind = list(map(str, tried.evidence.past_end))
     raise NotExact(
         f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
-        next_step=f"{_ONCE_READ if behind else _HOLD_IT}; or allow `ahead` savepoints in "
+        next_step=f"{_ONCE_READ if behind else _how_to_hold(quiesced)}; or allow `ahead` savepoints in "
         "backup.consistency.require, and a restore of such a one may count input twice",
         attempts=policy.attempts,
         reasons=reasons,
         past_end=behind,
     ) from gone
+
+
+def _how_to_hold(quiesced: Quiesced) -> str:
+    return _SEEN_NEXT if quiesced.mode is QuiesceMode.STOP and not quiesced.still else _HOLD_IT
 
 
 def _held_to_the_end(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, tried: Attempt) -> Attempt:

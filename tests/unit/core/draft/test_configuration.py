@@ -15,12 +15,15 @@ from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.draft.configuration import configuration_name, draft, lacking
 from streams_recovery.core.draft.questions import (
     COMMAND,
+    GLOBALS,
     GUARANTEE,
     INPUTS,
     NAMESPACE,
     NONE,
+    OUTPUTS,
     PORT,
     PROGRAM,
+    RUNNING,
     RUNS,
     STATE,
     STORAGE,
@@ -305,3 +308,22 @@ def test_what_a_file_lacks_is_said_with_the_line_to_write() -> None:
     ]
     whole = {"inputs": ("in", "late"), "outputs": ("out",), "globals": ("rates",), "stores": ("totals", "a-b")}
     assert list(lacking(told, whole, Guarantee.EXACTLY_ONCE_V2)) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "answer", "expected"),
+    [
+        (PLACE, [NONE], None),
+        (PLACE, ["java", "-jar", "orders.jar"], ("java", "-jar", "orders.jar")),
+        (replace(PLACE, connected=17), [NONE], None),
+    ],
+)
+def test_a_process_that_nobody_can_ask_is_found_by_its_command_line(place: Surroundings, answer: list[str], expected: object) -> None:
+    seen = application("orders", "in", committed=("in",), guarantee=Guarantee.AT_LEAST_ONCE)
+    answers = {RUNS: "process", COMMAND: ["run"], URL: NONE, STATE: "/srv/state", OUTPUTS: [], GLOBALS: [], STORAGE: "/srv/savepoints"}
+    open_one = next_question(seen, answers, place)
+    assert open_one is not None
+    assert (open_one.key, open_one.default, open_one.safe) == (RUNNING, str(place.connected or NONE), place.connected is None)
+    written = draft(seen, {**answers, RUNNING: answer, SURVIVE: True}, place).text
+    assert checked(written, PLACE.name, NOWHERE).runs.process.running_as == expected
+    assert RUNNING not in [one.key for one in questions(seen, {**answers, URL: "http://127.0.0.1:8080"}, place)]
