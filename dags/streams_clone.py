@@ -22,7 +22,7 @@ from airflow.sdk import DAG, TaskGroup, chain
 from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.panels import Panel
 from streams_recovery.core.restore.request import COMPARE_KEYS, REASON, REPLACE, SAFETY, delete_field
-from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, STEP
+from streams_recovery.core.rollout.cutover import RESTORE_FIRST, STEP
 from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
@@ -76,7 +76,6 @@ PARAMS = form.of(
     ),
     delete_field("Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"),
     SAFETY,
-    MAX_LAG,
     RESTORE_FIRST,
     COMPARE_KEYS,
     replace(CONFIRM, help="With replace: type the clone's application id."),

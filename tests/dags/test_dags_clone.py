@@ -44,9 +44,9 @@ def test_a_failed_cut_over_fails_its_run(dags: dict[str, Any]) -> None:
 def test_what_a_person_chose_reaches_the_cut_over(dags: dict[str, Any], step: str) -> None:
     for task_id in ("cut_over.plan", "cut_over.open"):
         asked = rendered(dags[CLONE], task_id, step=step).request
-        assert (asked.step, asked.max_lag, asked.reason, asked.restore_first) == (step, None, "", False)
-        asked = rendered(dags[CLONE], task_id, step=step, max_lag=0, reason="why", restore_first=True).request
-        assert (asked.step, asked.max_lag, asked.reason, asked.restore_first) == (step, 0, "why", True)
+        assert (asked.step, asked.reason, asked.restore_first) == (step, "", False)
+        asked = rendered(dags[CLONE], task_id, step=step, reason="why", restore_first=True).request
+        assert (asked.step, asked.reason, asked.restore_first) == (step, "why", True)
 
 
 def test_an_upgrade_brings_the_old_application_back_last_whatever_failed(dags: dict[str, Any]) -> None:
@@ -62,9 +62,7 @@ def test_an_upgrade_brings_the_old_application_back_last_whatever_failed(dags: d
     assert old == {f"retire.{name}" for name in ("begin", "capture_cut", "copy_records", "publish", "finish")}
 
 
-@pytest.mark.parametrize(
-    "conf", [{"step": "cutover"}, {"max_lag": -1}, {"max_lag": "many"}, {"application": "nobody"}, {"savepoint": "before:latest"}]
-)
+@pytest.mark.parametrize("conf", [{"step": "cutover"}, {"application": "nobody"}, {"savepoint": "before:latest"}])
 def test_what_is_no_step_of_a_clone_never_becomes_a_run(dags: dict[str, Any], conf: dict[str, Any]) -> None:
     [name] = conf
     with pytest.raises((AirflowException, ValueError)):

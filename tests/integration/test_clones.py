@@ -43,6 +43,13 @@ def patient(recovery: RecoveryContext, seconds: int) -> RecoveryContext:
     return replace(recovery, config=recovery.config.model_copy(update={"restore": limit}))
 
 
+def lagging(clone: RecoveryContext, most: int) -> RecoveryContext:
+    """The clone, which may be so many records behind."""
+    assert clone.config.clone is not None
+    section = clone.config.clone.model_copy(update={"max_lag": most})
+    return replace(clone, config=clone.config.model_copy(update={"clone": section}))
+
+
 @pytest.mark.way("cut-over")
 def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: Both) -> None:
     old, small, name = cloned.old, cloned.small, cloned.small.input
@@ -54,7 +61,7 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
         plan = rollout.plan_cutover(old, clone, request(CUT_OVER))
         assert (plan.again, plan.lag, plan.outputs) == ({name: 2}, {name: 2}, {own: real})
         with pytest.raises(Refused, match="behind its input") as caught:
-            rollout.plan_cutover(old, clone, request(CUT_OVER, max_lag=1))
+            rollout.plan_cutover(old, lagging(clone, 1), request(CUT_OVER))
         assert (caught.value.facts["lag"], caught.value.facts["max_lag"]) == ({name: 2}, 1)
 
     first = report = switched(cloned, request(CUT_OVER))

@@ -219,7 +219,7 @@ def test_a_broker_that_knows_the_topology_tells_outputs_and_globals(orders: Orde
         runs__process__url=orders.url,
         runs__process__state_directory="/srv/x/state",
     )
-    for name, more in (("by-broker", ()), ("by-instance", ("--described-by", orders.url))):
+    for name, more in (("by-broker", ()), ("by-instance", ("--topology", orders.url))):
         written = here.run("init", orders.id, "--name", name, *process, "--answer", f"storage={tmp_path / 'repository'}", *more)
         assert written.code == 0, written.err
         found = here.config(name)

@@ -187,11 +187,11 @@ def test_a_standby_that_does_not_answer_is_told_and_slows_the_monitor_once_a_day
 
 
 def test_preflight_looks_at_a_site(two: Two) -> None:
-    done = two.run("preflight", "small", "--site", "dr", "--json")
+    done = two.run("preflight", "small", "--to", "dr", "--json")
     assert done.exit_code == Refused.exit_code
     assert [one["kind"] for one in json.loads(done.stdout)["findings"] if one["severity"] == "blocking"] == ["inputs"]
-    assert two.run("preflight", "small", "--site", PRIMARY).exit_code == 0
-    unknown = two.run("preflight", "small", "--site", "third")
+    assert two.run("preflight", "small", "--to", PRIMARY).exit_code == 0
+    unknown = two.run("preflight", "small", "--to", "third")
     assert "has no site 'third'" in str(unknown.exception)
 
 

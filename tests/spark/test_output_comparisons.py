@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import ApplicationNotReady, NotFound, RecoveryError, Refused
 from streams_recovery.core.forms import request_of
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import Against, OutputsOptions, OutputsReport, OutputsRequest, outputs_request
@@ -362,12 +362,10 @@ def test_after_outputs_were_transferred_there_is_nothing_to_compare_until_the_cl
 def test_an_application_that_is_no_clone_is_compared_with_an_interval_or_not_at_all(cloned: Both) -> None:
     with cloned.clone() as clone:
         assert outputs.against(clone, wanted()) is Against.CLONE
-        assert outputs.against(clone, wanted(against="interval")) is Against.INTERVAL
+        assert outputs.against(clone, wanted(interval="2025-11-26T12:00:00Z")) is Against.INTERVAL
     assert outputs.against(cloned.old, wanted()) is Against.INTERVAL
-    with pytest.raises(ConfigInvalid, match="not configured as a clone"):
-        outputs.against(cloned.old, wanted(against="clone"))
     with pytest.raises(NotFound, match="no interval"):
-        outputs.begin(cloned.old, None, wanted(against="interval"))
+        outputs.begin(cloned.old, None, wanted())
 
 
 def test_results_of_an_interval_are_compared_with_the_real_ones_of_that_time(again: Again, in_session: Submitter) -> None:
@@ -385,7 +383,7 @@ def test_results_of_an_interval_are_compared_with_the_real_ones_of_that_time(aga
     assert (one.counts.records_here, one.counts.records_there) == (2, 2), "only what is of the interval"
 
     write_results(again.own, output, [(b"c", b"1", 44)])
-    found = compared(again.own, None, in_session, against="interval")
+    found = compared(again.own, None, in_session)
     assert (found.outcome, found.outputs[0].counts.only_here) == (Outcome.DIFFERENT, 1)
 
     real, kept = TopicPartition(output, 0), TopicPartition(one.other, 0)

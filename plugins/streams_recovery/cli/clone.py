@@ -21,7 +21,7 @@ from streams_recovery.config.sandbox_application import clone_of
 from streams_recovery.core.forms import SAVEPOINT, request_of
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.restore.request import COMPARE_KEYS, DELETE, REASON, REPLACE, SAFETY
-from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, CutoverStep, cutover_text, upgrade_text
+from streams_recovery.core.rollout.cutover import RESTORE_FIRST, CutoverStep, cutover_text, upgrade_text
 from streams_recovery.core.rollout.upgrade import UPGRADE_IN_PLACE
 from streams_recovery.core.words import command
 from streams_recovery.operations import rollout
@@ -38,7 +38,7 @@ def clone(call: Call) -> None:
     carry_out(call, _restore(call))
 
 
-@asks(MAX_LAG, REASON, without=("logs",))
+@asks(REASON, without=("logs",))
 def cut_over(call: Call) -> None:
     """Let APP, a clone that is caught up, write the real outputs, and stop the application that it is a clone of. Shows the plan and asks first."""
     _switch(call, CutoverStep.CUT_OVER)

@@ -199,7 +199,7 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
             "maintenance:undelete",
             "Bring back savepoints that were deleted from a bucket with versions, or overwritten in it.",
         ),
-        Command("unlock", "maintenance:unlock", "Take an application's lock from a run that is dead."),
+        Command("unlock", "maintenance:unlock", "Take an application's lock, or that of its archive, from a run that is dead."),
         Command(
             "dismiss", "maintenance:dismiss", "Declare a failed restore over, because the application was brought back in another way."
         ),

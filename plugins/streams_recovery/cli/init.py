@@ -40,12 +40,11 @@ def init(
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the file to write. Default: the id.")] = "",
     topology: Annotated[
         str | None,
-        typer.Option("--described-by", metavar="FILE|URL", help="What Topology#describe() prints, or an instance with GET /topology."),
+        typer.Option(metavar="FILE|URL", help="What Topology#describe() prints, or an instance with GET /topology."),
     ] = None,
     given: Annotated[
         list[str] | None, typer.Option("--answer", metavar="KEY=VALUE", help="A key of the file, which is not asked for then. Several.")
     ] = None,
-    no_input: Annotated[bool, typer.Option("--no-input", help="Ask nothing. So it is without a terminal.")] = False,
     update: Annotated[
         str, typer.Option(metavar="APP", help="Say what the cluster has that this configuration lacks. Writes nothing.")
     ] = "",
@@ -55,7 +54,7 @@ def init(
         _update(update, configs, topology)
         return
     answers = _given(given or ())
-    asks = sys.stdin.isatty() and not no_input
+    asks = sys.stdin.isatty()
     connecting = _connecting(connection, bootstrap_servers)
     with looks.looking_around(connecting, configs) as looker:
         chosen = looker.candidate(application_id) if application_id else _choice(looker.candidates, asks=asks)

@@ -57,7 +57,7 @@ def preflight(
     savepoint: Annotated[str, typer.Option(help="For a restore: a savepoint's id, or `latest`.")] = LATEST,
     mode: Mode = None,
     site: Annotated[
-        str | None, typer.Option(metavar="SITE", help="Look at this site, before a failover to it with that savepoint.")
+        str | None, typer.Option("--to", metavar="SITE", help="Look at this site, before a failover to it with that savepoint.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -66,7 +66,7 @@ def preflight(
     """
     way: SavepointWay | None = None
     modes = then = what = ""
-    look_again = ["--for", purpose, *(() if mode is None else ("--mode", mode.value)), *(() if site is None else ("--site", site))]
+    look_again = ["--for", purpose, *(() if mode is None else ("--mode", mode.value)), *(() if site is None else ("--to", site))]
     with recovery_of(name, configs, site) as recovery:
         if site is not None and site != recovery.sites.current():
             found = dry_run.before_failover(recovery, _savepoint(recovery, savepoint))

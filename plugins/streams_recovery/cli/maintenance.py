@@ -28,7 +28,7 @@ from streams_recovery.core.words import LATEST, command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.compaction import How
-from streams_recovery.storage.lock import OF_ARCHIVE
+from streams_recovery.operations.context import RecoveryContext
 
 # A file that could not be removed is no error of the run, but a person has to know.
 LEFT_BEHIND = 8
@@ -253,11 +253,12 @@ def unlock(
     owner: Annotated[
         str, typer.Argument(help="Who holds the lock, exactly as the error says; or the key of a record that cannot be read.")
     ],
-    *,
-    of_archive: Annotated[bool, typer.Option(OF_ARCHIVE, help="The lock of the archive, from an archiver that is dead.")] = False,
 ) -> None:
-    """Take an application's lock from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks first."""
+    """Take an application's lock, or that of its archive, from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks
+    first.
+    """
     with recovery_of(call.name, call.configs) as recovery:
+        of_archive = _is_archiver(recovery, owner)
         lock = archive_lock(recovery) if of_archive else recovery.lock
         which = f"lock of the archive of {recovery.application_id}" if of_archive else f"lock of {recovery.application_id}"
         try:
@@ -278,6 +279,15 @@ def unlock(
         print_json({"owner": owner, "taken": taken, "held": held and {"instances": held.instances, "mode": held.mode}})
     elif held is not None:
         say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
+
+
+def _is_archiver(recovery: RecoveryContext, owner: str) -> bool:
+    """True if what holds the lock of the archive is ``owner``, or the record of this key, which cannot be read."""
+    try:
+        holder = archive_lock(recovery).holder()
+    except EntryUnreadable as error:
+        return error.facts["key"] == owner
+    return holder is not None and holder.owner == owner
 
 
 @asks(without=("approve",))

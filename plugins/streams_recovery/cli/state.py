@@ -117,13 +117,13 @@ def show_store(
     logs: Logs = DEFAULT_LOGS,
     savepoint: Where = LATEST,
     *,
-    form: Annotated[FileFormat, typer.Option("--format", help="`json` is one object a line.")] = FileFormat.TABLE,
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of printing; needed for parquet.")] = "",
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Write there: .parquet, .csv, or .json with an object a line.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many rows; 0 for all. A table on the screen has 100.")] = 0,
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted keys too, as far as the changelog still has them.")] = False,
     spark: Annotated[
         bool, typer.Option("--spark", help="Let Spark write Parquet: to the directory or address in --out, else into the repository.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a store as a table: the newest value of each key, with keys, windows and values decoded as configured."""
     with recovery_of(name, configs) as recovery:
@@ -133,15 +133,11 @@ def show_store(
         side = tables.open_side(recovery, store, savepoint)
         rows = itertools.islice(tables.matching_rows(side, None, deleted=deleted), limit or None)
         if out:
-            if form is FileFormat.TABLE:
-                raise ConfigInvalid("a table is for the screen", next_step="choose --format json, csv or parquet for a file")
-            count = tables.write_table(rows, side.form, form, Path(out))
-        elif form is FileFormat.PARQUET:
-            raise ConfigInvalid("Parquet needs a file", next_step="name one with --out")
-        elif form is FileFormat.TABLE:
-            count = _print(rows, side, unlimited=not limit)
+            count = tables.write_table(rows, side.form, tables.file_format(Path(out)), Path(out))
+        elif as_json:
+            count = tables.write_text(rows, side.form, FileFormat.JSON, data())
         else:
-            count = tables.write_text(rows, side.form, form, data())
+            count = _print(rows, side, unlimited=not limit)
     say(f"{count} rows of store {store} in {side.name}, {len(side.partitions)} partitions")
 
 
@@ -151,7 +147,7 @@ def _print(rows: Iterator[Row], side: StoreSide, *, unlimited: bool) -> int:
     print_table(names, shown, folded=names)
     more = sum(1 for _ in rows)
     if more:
-        say(f"{more} more rows are not shown: --limit and --format json show them")
+        say(f"{more} more rows are not shown: --limit and --json show them")
     return len(shown) + more
 
 

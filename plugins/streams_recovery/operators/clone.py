@@ -53,7 +53,7 @@ class OpenCloneOperator(OpenRestoreOperator):
 
 
 class CutoverRequestedOperator(ParamsOperator):
-    """A task that begins with a person's request: the params ``step``, ``max_lag``, ``restore_first`` and ``reason``."""
+    """A task that begins with a person's request: the params ``step``, ``restore_first`` and ``reason``."""
 
     @property
     def request(self) -> rollout.CutoverRequest:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.remedies.locks import end_record, take_lock
 from streams_recovery.core.repository import lease
-from streams_recovery.core.repository.layout import ArchiverLayout, Layout
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 LOGGER = logger("streams_recovery.storage.lock")
-# The option of the command `unlock` for the lock of the archive.
-OF_ARCHIVE: Final = "--archive"
 
 
 class ApplicationLock:
@@ -41,7 +38,6 @@ class ApplicationLock:
         self._log = AppendLog(repository, layout.locks, LockRecord)
         self._clock = clock
         self._name, self._process, self._is_dead = name, process, is_dead
-        self._options = (OF_ARCHIVE,) if isinstance(layout, ArchiverLayout) else ()
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
         """Take the lock, or keep it when ``owner`` has it. The lock of a run whose process is proven dead is taken at once, and that of an unreadable record
@@ -71,7 +67,7 @@ class ApplicationLock:
             except EntryUnreadable as error:
                 return self._take_over(error, decide, taken)
         except LockHeld as error:
-            raise error.then(*take_lock(self._name, str(error.facts["owner"]), None, options=self._options).commands) from None
+            raise error.then(*take_lock(self._name, str(error.facts["owner"]), None).commands) from None
         return LockTicket(owner=owner, number=taken[-1].acquired)
 
     def _take_over(
@@ -155,7 +151,7 @@ class ApplicationLock:
         return held.process is not None and self._is_dead(held.process)
 
     def _unreadable(self, error: EntryUnreadable) -> EntryUnreadable:
-        remedy = end_record(self._name, str(error.facts["key"]), options=self._options)
+        remedy = end_record(self._name, str(error.facts["key"]))
         return EntryUnreadable(f"it is unknown who holds the lock: {error.reason}", next_step=str(remedy), **error.facts).then(
             *remedy.commands
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.approval import refusal
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
-from streams_recovery.core.outputs.comparison import AGAINST, BEGIN, RELATIVE, TOLERANCE
+from streams_recovery.core.outputs.comparison import BEGIN, RELATIVE, TOLERANCE
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry, site_of
 from streams_recovery.core.restore.failover import LOST, TO
 from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY, SOURCE
@@ -270,7 +270,7 @@ def _compare_outputs(config: ApplicationConfig, dag: tuple[str, bool]) -> Action
         dag_id=dag[0],
         explains="Compares the real outputs key by key with those of the clone, or with the results of an interval. The result is shown here. Nothing is "
         "changed.",
-        fields=(*_application(config.name, dag), _field(AGAINST), _field(BEGIN), _field(TOLERANCE), _field(RELATIVE)),
+        fields=(*_application(config.name, dag), _field(BEGIN), _field(TOLERANCE), _field(RELATIVE)),
     )
 
 

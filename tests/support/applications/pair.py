@@ -130,9 +130,9 @@ class Here:
         return left
 
 
-def request(step: CutoverStep, *, max_lag: int = 100, restore_first: bool = False) -> CutoverRequest:
+def request(step: CutoverStep, *, restore_first: bool = False) -> CutoverRequest:
     """What is asked of one step of a cut-over."""
-    return CutoverRequest(step=step, max_lag=max_lag, reason="test", restore_first=restore_first)
+    return CutoverRequest(step=step, reason="test", restore_first=restore_first)
 
 
 def open_switch(old: RecoveryContext, clone: RecoveryContext, wanted: CutoverRequest, *, run: str | None = None) -> CutoverTicket:

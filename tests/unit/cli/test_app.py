@@ -18,7 +18,7 @@ from streams_recovery.cli.app import app
 from streams_recovery.core.errors import EXIT_CODES, ConfigInvalid, NotFound, PlanChanged, Refused
 from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.core.outputs.comparison import OutputsOptions
-from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST
+from streams_recovery.core.rollout.cutover import RESTORE_FIRST
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations.restore.strategies import STRATEGIES
@@ -155,7 +155,7 @@ def test_latest_is_a_word_for_every_command_that_takes_the_id_of_a_savepoint(run
     assert listed[-1] in run("savepoints", "release", "shop", "latest", "--reason", "x", "--plan").stdout
     assert json.loads(run("verify", "shop", "latest", "--json").stdout)["savepoints"] == 1
     table = tmp_path / "table.json"
-    assert run("state", "show", "shop", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
+    assert run("state", "show", "shop", "totals", "--savepoint", SECOND, "--out", str(table)).exit_code == 0
     written = run("state", "write", "shop", "totals", "--from", str(table), "--savepoint", "latest", "--reason", "x")
     assert "written back over the savepoint that it was made from" in str(written.exception)
 
@@ -242,6 +242,7 @@ SEVERAL_THINGS = {
     "--state",
     "--to",
     "--topic",
+    "--topology",
     "[APP]",
     "[ID]",
     "[RESTORE]",
@@ -269,7 +270,6 @@ def options(*words: str) -> dict[str, Any]:
         ("reprocess", ReprocessOptions.FORM),
         ("compare-outputs", OutputsOptions.FORM),
         ("drill", (SAVEPOINT,)),
-        ("cut-over", (MAX_LAG,)),
         ("roll-back", (RESTORE_FIRST,)),
     ],
 )

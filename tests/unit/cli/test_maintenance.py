@@ -98,7 +98,7 @@ def test_a_lock_that_is_taken_says_so_and_what_may_still_be_held(run: Run, shop:
     assert "which is proven when in Airflow the run that" in run("unlock", "shop", "backup 2", "--plan", as_json=False).output
 
 
-def test_the_command_that_the_refusal_of_an_archiver_prints_gives_its_lock_back(run: Run, shop: RecoveryContext) -> None:
+def test_the_command_that_the_refusal_of_an_archiver_prints_gives_its_lock_back(run: Run, shop: RecoveryContext, tmp_path: Path) -> None:
     shop.lock.acquire("backup 1", lease_seconds=600, purpose="a test")
     lock = archive_lock(shop)
     lock.acquire("archiver 1", lease_seconds=600, purpose="archiving")
@@ -108,6 +108,12 @@ def test_the_command_that_the_refusal_of_an_archiver_prints_gives_its_lock_back(
     assert approved(run, *words) == {"owner": "archiver 1", "taken": True, "held": None}
     assert lock.holder() is None
     assert shop.lock.holder() is not None, "the lock of the application is another one"
+    lock.acquire("archiver 3", lease_seconds=600, purpose="archiving")
+    [torn] = (tmp_path / "repository" / shop.layout.archiving.locks).glob("*3.json")
+    torn.write_text("{")
+    [key] = [one.key for one in shop.repository.listed(shop.layout.archiving.locks) if one.key.endswith(torn.name)]
+    assert approved(run, "unlock", "shop", key) == {"owner": key, "taken": True, "held": None}
+    assert (lock.holder(), shop.lock.holder() is not None) == (None, True)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.support.project import PROJECT
 
 PACKAGE = PROJECT / "plugins" / "streams_recovery"
 # Of several options that exclude each other, or one of a list, a printed command has a value that only the program knows.
-VALUES = {"Against.INTERVAL.value": "interval", "held": "--mode", "mode.value": "stop"}
+VALUES = {"held": "--mode", "mode.value": "stop"}
 _NAMED = re.compile(rf"`+({PROGRAM} [a-z][^`]*)`")
 _SENTENCE = re.compile(rf"(?<![`\w])({PROGRAM} (?:groups|offsets|savepoints) [a-z]+)")
 

@@ -74,7 +74,7 @@ def test_a_lock_is_taken_from_a_dead_process_at_once_and_from_nobody_else(tmp_pa
     with pytest.raises(LockHeld) as caught:
         archives.acquire("archiver 2", lease_seconds=600, purpose="archiving")
     assert "in Airflow the run that 'archiver 1' names has failed or is gone" in caught.value.next_step
-    assert caught.value.commands == ("streams-recovery unlock shop 'archiver 1' --archive",), "each is of the lock it is about"
+    assert caught.value.commands == ("streams-recovery unlock shop 'archiver 1'",), "each is of the lock it is about"
     other.kill()
     other.wait()
     mine.acquire("backup 2", lease_seconds=600, purpose="savepoint")

@@ -28,24 +28,12 @@ class Against(enum.StrEnum):
     INTERVAL = "interval"
 
 
-AGAINST: Final = FormField(
-    name="against",
-    option="with",
-    title="Compared with",
-    kind=FieldKind.CHOICE,
-    option_help="What the real outputs are compared with; default: clone for a clone, interval for any other application.",
-    choices={
-        "": "Clone for a clone, interval for any other application",
-        Against.CLONE.value: "Clone: the outputs of a clone",
-        Against.INTERVAL.value: "Interval: the results of an interval",
-    },
-)
 BEGIN: Final = FormField(
     name="interval",
     title="Start of the interval",
     kind=FieldKind.MOMENT,
-    help="For interval. Empty: the newest one whose results stand side by side.",
-    option_help="Start of the interval, with its time zone; default: the newest one whose results stand side by side.",
+    help="Empty: of a clone its own outputs, of any other application the newest interval whose results stand side by side.",
+    option_help="Start of the interval, with its time zone; default: the outputs of a clone, else the newest interval.",
 )
 TOLERANCE: Final = FormField(
     name="tolerance",
@@ -68,7 +56,6 @@ class OutputsOptions:
     """A request as a person writes it. Empty fields are left out."""
 
     FORM = Form()
-    against: Annotated[Against | None, AGAINST] = None
     interval: Annotated[str, BEGIN] = ""
     tolerance: Annotated[str, TOLERANCE] = ""
     relative_tolerance: Annotated[str, RELATIVE] = ""
@@ -76,9 +63,8 @@ class OutputsOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputsRequest:
-    """``against`` is None for what fits the application. ``interval`` is the start of one, in milliseconds."""
+    """``interval`` is the start of one, in milliseconds. Without it a clone is compared, and of any other application the newest interval."""
 
-    against: Against | None
     interval: int | None
     tolerance: Tolerance
     run_id: str
@@ -86,10 +72,8 @@ class OutputsRequest:
 
 
 def outputs_request(asked: OutputsOptions, *, run_id: str, requested_by: str) -> OutputsRequest:
-    """The request that ``asked`` means. Raises ``ConfigInvalid`` for a tolerance that is none, and for the interval of a clone."""
+    """The request that ``asked`` means. Raises ``ConfigInvalid`` for a tolerance that is none."""
     begin = parse_moment(asked.interval) if asked.interval else None
-    if begin is not None and asked.against is Against.CLONE:
-        raise ConfigInvalid("a clone has no interval", next_step="leave the interval out, or compare with interval")
     relative = _number(asked.relative_tolerance)
     if relative >= 1:
         raise ConfigInvalid(
@@ -97,7 +81,6 @@ def outputs_request(asked: OutputsOptions, *, run_id: str, requested_by: str) ->
             next_step="write a part of the number, such as 0.01 for one percent",
         )
     return OutputsRequest(
-        against=asked.against,
         interval=begin,
         tolerance=Tolerance(absolute=_number(asked.tolerance), relative=relative),
         run_id=run_id,

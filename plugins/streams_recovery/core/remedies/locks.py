@@ -33,22 +33,22 @@ def proof_of_death(owner: str, place: Place | None) -> str:
     )
 
 
-def take_lock(name: str, owner: str, place: Place | None, *, options: tuple[str, ...] = ()) -> Remedy:
-    """Take the lock from a run. ``name`` is the configured one, empty where no command can be named; ``options`` are those of `unlock` that say which lock."""
+def take_lock(name: str, owner: str, place: Place | None) -> Remedy:
+    """Take the lock from a run. ``name`` is the configured one, empty where no command can be named;"""
     return Remedy(
         kind=TAKE_LOCK,
         text=f"wait for that run to end, or stop it. Take the lock from it only when it is dead, which is proven when {proof_of_death(owner, place)}",
-        commands=(command("unlock", name, owner, *options),) if name else (),
+        commands=(command("unlock", name, owner),) if name else (),
     )
 
 
-def end_record(name: str, key: str, *, options: tuple[str, ...] = ()) -> Remedy:
+def end_record(name: str, key: str) -> Remedy:
     """End a newest record that cannot be read."""
     return Remedy(
         kind=END_RECORD,
         text=f"it is taken over when it is older than a lease, after half an hour. To go on sooner make sure that no run works on the application: "
         f"{NO_RUN_LEFT}. Then end this record, and find out who wrote it",
-        commands=(command("unlock", name, key, *options),) if name else (),
+        commands=(command("unlock", name, key),) if name else (),
     )
 
 

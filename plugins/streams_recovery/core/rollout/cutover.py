@@ -49,13 +49,6 @@ STEP: Final = FormField(
         "offline_upgrade": "Offline upgrade: stop the old application, start the clone where it stopped",
     },
 )
-MAX_LAG: Final = FormField(
-    name="max_lag",
-    title="Records the clone may be behind",
-    kind=FieldKind.COUNT,
-    help="For cut_over. Empty: as configured (clone.max_lag).",
-    option_help="Records the clone may be behind its input; default as configured.",
-)
 RESTORE_FIRST: Final = FormField(
     name="restore_first",
     title="Leave the old application down",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 
 from streams_recovery.config.application import Output
-from streams_recovery.core.errors import ConfigInvalid, Damaged, Refused
+from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.outputs.comparison import (
     Against,
@@ -23,7 +23,7 @@ from streams_recovery.core.outputs.keys import ReadBy
 from streams_recovery.core.outputs.values import RecordForm, Tolerance
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.sandbox.results import Readers, readers
-from streams_recovery.core.words import command, run_suffix
+from streams_recovery.core.words import run_suffix
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.outputs.ranges import Sides, of_clone, of_interval
 from streams_recovery.operations.rollout.values import keep
@@ -33,17 +33,8 @@ SPEC, RESULT = "outputs-spec", "outputs-result"
 
 
 def against(recovery: RecoveryContext, request: OutputsRequest) -> Against:
-    """The other side of the comparison with the real outputs: the requested one, or that which fits the application. Raises ``ConfigInvalid`` for a clone that
-    is none.
-    """
-    found = request.against or (Against.CLONE if recovery.config.clone is not None and request.interval is None else Against.INTERVAL)
-    if found is Against.CLONE and recovery.config.clone is None:
-        raise ConfigInvalid(
-            f"{recovery.config.name} is not configured as a clone",
-            next_step="name the clone and not the application that it is a clone of; or compare with an interval",
-            application=recovery.config.name,
-        ).then(command("compare-outputs", recovery.config.name, "--with", Against.INTERVAL.value))
-    return found
+    """The other side of the comparison with the real outputs: an interval that is named, else what fits the application."""
+    return Against.CLONE if recovery.config.clone is not None and request.interval is None else Against.INTERVAL
 
 
 def begin(recovery: RecoveryContext, original: RecoveryContext | None, request: OutputsRequest) -> OutputsTicket:

@@ -28,15 +28,15 @@ def plan_cutover(old: RecoveryContext, clone: RecoveryContext, request: CutoverR
 
 def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:
     configured = clone.config.clone
-    max_lag = request.max_lag if request.max_lag is not None or configured is None else configured.max_lag
-    found = problems(pair, request.step, max_lag=max_lag or 0, restore_first=request.restore_first)
+    max_lag = 0 if configured is None else configured.max_lag
+    found = problems(pair, request.step, max_lag=max_lag, restore_first=request.restore_first)
     named = ((clone.config.clone.of if clone.config.clone is not None else "", pair.old), (clone.config.name, pair.clone))
     refuse(
         found,
         f"{request.step} of {pair.clone.application_id}",
         [command(verb, name, side.unfinished) for name, side in named if side.unfinished for verb in ("resume", "dismiss")],
         lag=pair.lag,
-        max_lag=max_lag or 0,
+        max_lag=max_lag,
         missing=pair.clone_ahead,
         unread=pair.old.unread,
         committed=pair.old.committed,

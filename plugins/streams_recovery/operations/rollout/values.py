@@ -19,7 +19,7 @@ from streams_recovery.core.outputs.comparison import OutputsReport
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.restore.request import REASON
-from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, STEP, CutoverStep, counts_text
+from streams_recovery.core.rollout.cutover import RESTORE_FIRST, STEP, CutoverStep, counts_text
 from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
@@ -35,13 +35,12 @@ KEPT: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverRequest:
-    """A request by a person. ``max_lag`` is the number of input records that the clone may be behind, None for what is configured. With ``restore_first`` a way
+    """A request by a person. With ``restore_first`` a way
     back leaves the old application down.
     """
 
     FORM = Form()
     step: Annotated[CutoverStep, STEP]
-    max_lag: Annotated[int | None, MAX_LAG]
     reason: Annotated[str, REASON]
     restore_first: Annotated[bool, RESTORE_FIRST] = False
 

@@ -7,6 +7,7 @@ from streams_recovery.operations.state.read import (
     FileFormat,
     StoreSide,
     as_json,
+    file_format,
     in_columns,
     matching_rows,
     open_side,

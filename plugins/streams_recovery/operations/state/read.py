@@ -49,9 +49,8 @@ _ROWS: Final = 10_000
 
 
 class FileFormat(enum.StrEnum):
-    """The format in which a table is written. ``json`` is one object a line."""
+    """The format in which a table is written, by the end of a file's name. ``json`` is one object a line."""
 
-    TABLE = "table"
     JSON = "json"
     CSV = "csv"
     PARQUET = "parquet"
@@ -225,6 +224,17 @@ def _live(recovery: RecoveryContext, store: str) -> StoreSide:
         manifest=None,
         read=read,
     )
+
+
+def file_format(path: Path) -> FileFormat:
+    """The format of a file. Raises ``ConfigInvalid``."""
+    try:
+        return FileFormat(path.suffix.removeprefix("."))
+    except ValueError:
+        raise ConfigInvalid(
+            f"the name of {path} does not say what is to be written there",
+            next_step=f"give it one of these ends: {', '.join(f'.{one}' for one in FileFormat)}",
+        ) from None
 
 
 def write_table(rows: Iterable[Row], form: StoreFormat, kind: FileFormat, path: Path) -> int:

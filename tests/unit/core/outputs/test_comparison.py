@@ -89,12 +89,10 @@ def test_nothing_is_never_equal():
     assert outputs_outcome([KeyCounts(in_flux=5, superseded=5, records_here=9, records_there=9)]) is Outcome.NOTHING_COMPARED
 
 
-def test_a_request_has_an_interval_or_a_clone_and_numbers():
-    assert asked().against is None
-    found = asked(against="interval", interval="2025-11-26T12:00:00Z", tolerance="0.001", relative_tolerance="1e-9")
-    assert (found.against, found.interval, found.tolerance) == (Against.INTERVAL, NOW, Tolerance(absolute=0.001, relative=1e-9))
-    with pytest.raises(ConfigInvalid, match="no interval"):
-        asked(against="clone", interval="2025-11-26T12:00:00Z")
+def test_a_request_has_an_interval_and_numbers():
+    assert asked().interval is None
+    found = asked(interval="2025-11-26T12:00:00Z", tolerance="0.001", relative_tolerance="1e-9")
+    assert (found.interval, found.tolerance) == (NOW, Tolerance(absolute=0.001, relative=1e-9))
     with pytest.raises(ConfigInvalid, match="no number"):
         asked(tolerance="a bit")
     with pytest.raises(ConfigInvalid, match="is none"):

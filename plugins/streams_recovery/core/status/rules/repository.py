@@ -190,7 +190,7 @@ def _find_sites(observed: ObservedApplication, _limits: Limits) -> Iterator[Stat
                 Severity.WARNING,
                 f"{observed.application_id} could not fail over to the site {standby.site}, which {what}",
                 subject=standby.site,
-                remedies=[command("preflight", observed.name, "--site", standby.site)],
+                remedies=[command("preflight", observed.name, "--to", standby.site)],
                 numbers={"age_seconds": observed.age(standby.looked_at), "lacks": float(len(standby.lacks))},
             )
     for fence in observed.sites.fences:

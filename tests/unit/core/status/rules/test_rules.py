@@ -418,7 +418,7 @@ def test_what_is_told_of_other_sites_names_them_and_what_to_do() -> None:
     )
     assert told[1].text == f"the site b was left 1 day ago without a proof that nothing runs there, by {FENCE.run}"
     assert told[2].text.endswith("could not fail over to the site dr, which lacks 2: orders is not there; a right is missing")
-    assert told[2].remedies == ("streams-recovery preflight orders --site dr",)
+    assert told[2].remedies == ("streams-recovery preflight orders --to dr",)
     assert told[3].text.endswith("the site third, which could not be looked at: no broker answers")
 
 
