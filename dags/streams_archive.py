@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from airflow.sdk import DAG
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.panels import Panel
 from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.savepoint import BeginArchiveOperator
 from streams_recovery.operators.spark import ArchiveInputsOperator
@@ -31,7 +30,6 @@ def streams_archive(name: str, config: ApplicationConfig) -> DAG:
         # Runs that fail at once, one behind the other, help nobody: the DAG is paused, and the monitor tells that nothing is archived.
         max_consecutive_failed_dag_runs=5,
         description=f"The continuous archive of {config.application.id}",
-        panel=Panel.EVERY_DAY,
     ) as dag:
         BeginArchiveOperator(application_name=name) >> ArchiveInputsOperator(application_name=name)
     return dag

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from airflow.sdk import DAG
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.panels import Panel
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, topics_of
@@ -41,7 +40,6 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         params=PARAMS,
         description=f"Savepoints of {config.application.id}",
-        panel=Panel.EVERY_DAY,
     ) as dag:
         begin = BeginSavepointOperator(
             application_name=name,

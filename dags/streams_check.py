@@ -10,7 +10,6 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.panels import Panel
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
@@ -40,7 +39,6 @@ def streams_check(name: str, config: ApplicationConfig) -> DAG:
         schedule=utc(config.check.schedule),
         params=params,
         description=f"Check of the savepoints of {config.application.id}",
-        panel=Panel.EVERY_DAY,
     ) as dag:
         (
             PlanCheckOperator(application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")

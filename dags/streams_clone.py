@@ -20,7 +20,6 @@ from dataclasses import replace
 from airflow.sdk import DAG, TaskGroup, chain
 
 from streams_recovery.core.forms import CONFIRM, savepoint_field
-from streams_recovery.core.panels import Panel
 from streams_recovery.core.restore.request import COMPARE_KEYS, REASON, REPLACE, SAFETY, delete_field
 from streams_recovery.core.rollout.cutover import RESTORE_FIRST, STEP
 from streams_recovery.operators import form
@@ -93,7 +92,6 @@ def dag_of(scope: Scope) -> DAG:
         params=PARAMS,
         doc=__doc__,
         description="Run a new version beside the old one, cut over to it, roll back",
-        panel=Panel.TRYING,
     ) as dag:
         name, old = scope.application, "{{ ti.xcom_pull(task_ids='retire.plan')['old'] }}"
         choose = ChooseStepOperator(task_id="choose", step="{{ params.step }}", first_tasks=FIRST)
@@ -170,7 +168,8 @@ def dag_of(scope: Scope) -> DAG:
 
 
 CLONE_PARAM = {"title": "Clone", "description": "The new application."}
-CLONES = {name: config for name, config in restorable().items() if config.clone is not None}
+APPLICATIONS = restorable()
+CLONES = {name: config for name, config in APPLICATIONS.items() if config.clone is not None}
 # Without any clone the shared DAG is there all the same, and says what is missing.
-SCOPES = scopes(CLONES, **CLONE_PARAM) if CLONES else scopes(restorable(), **CLONE_PARAM)[:1]
+SCOPES = [one for one in scopes("streams_clone", CLONES or APPLICATIONS, **CLONE_PARAM) if CLONES or not one.known]
 globals().update(by_id(dag_of(scope) for scope in SCOPES))

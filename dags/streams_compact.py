@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from airflow.sdk import DAG, Asset, Param
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.panels import Panel
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.compaction import How
 from streams_recovery.operators import form
@@ -50,7 +49,7 @@ def compact(name: str, savepoints: Sequence[Asset], *, known: bool = True) -> No
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with requested("streams_compact", scope, params=PARAMS, doc=__doc__, description="Compact a savepoint", panel=Panel.UPKEEP) as dag:
+    with requested("streams_compact", scope, params=PARAMS, doc=__doc__, description="Compact a savepoint") as dag:
         compact(scope.application, scope.savepoints, known=scope.known)
     return dag
 
@@ -65,7 +64,6 @@ def own_dag(name: str, config: ApplicationConfig, schedule: str) -> DAG:
         schedule=utc(schedule),
         params=PARAMS,
         description=f"Compaction of savepoints of {config.application.id}",
-        panel=Panel.UPKEEP,
     ) as dag:
         compact(name, [savepoints_of(name)])
     return dag

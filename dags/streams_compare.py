@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.core.panels import Panel
 from streams_recovery.core.state.inspection import CompareRequest
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, requested
@@ -20,11 +19,9 @@ PARAMS = form.of(*CompareRequest.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with requested(
-        "streams_compare", scope, params=PARAMS, doc=__doc__, description="Compare the stores of two savepoints", panel=Panel.LOOKING
-    ) as dag:
+    with requested("streams_compare", scope, params=PARAMS, doc=__doc__, description="Compare the stores of two savepoints") as dag:
         CompareSavepointsOperator(application_name=scope.application)
     return dag
 
 
-globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))
+globals().update(by_id(dag_of(scope) for scope in scopes("streams_compare", restorable())))

@@ -13,7 +13,6 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from streams_recovery.core.outputs.comparison import OutputsOptions
-from streams_recovery.core.panels import Panel
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, requested
 from streams_recovery.operators.form import Scope, restorable, scopes
@@ -31,7 +30,6 @@ def dag_of(scope: Scope) -> DAG:
         params=PARAMS,
         doc=__doc__,
         description="Compare outputs with those of a clone or of an interval",
-        panel=Panel.LOOKING,
     ) as dag:
         (
             BeginOutputsOperator(application_name=scope.application)
@@ -41,4 +39,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))
+globals().update(by_id(dag_of(scope) for scope in scopes("streams_compare_outputs", restorable())))

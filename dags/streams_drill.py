@@ -15,7 +15,6 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import Drill
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.forms import SAVEPOINT
-from streams_recovery.core.panels import Panel
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
@@ -43,7 +42,6 @@ def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
         schedule=utc(drill.schedule),
         params=PARAMS,
         description=f"Restores of {config.application.id} that are tried and removed",
-        panel=Panel.TRYING,
     ) as dag:
         scratch = drill_name(name)
         # A savepoint that is published meanwhile must not change what was planned.

@@ -16,7 +16,6 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TaskGroup, TriggerRule
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.panels import Panel
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
@@ -41,7 +40,6 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
         params={"apply": form.choice(config.retention.apply.value, "Apply", APPLY)},
         access_control=form.rights(config.access, run=False),
         description=f"Retention of the savepoints of {config.application.id}",
-        panel=Panel.UPKEEP,
     ) as dag:
         apply = "{{ params.apply }}"
         with TaskGroup("merge"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.core.panels import Panel
 from streams_recovery.core.state.inspection import LookUpRequest
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, requested
@@ -27,10 +26,9 @@ def dag_of(scope: Scope) -> DAG:
         params=PARAMS,
         doc=__doc__,
         description="Look up a key or the newest records in a savepoint",
-        panel=Panel.LOOKING,
     ) as dag:
         LookUpOperator(application_name=scope.application)
     return dag
 
 
-globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))
+globals().update(by_id(dag_of(scope) for scope in scopes("streams_look_up", restorable())))

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, MultipleCronTriggerTimetable
 
 from streams_recovery.config.loader import load_applications
-from streams_recovery.core.panels import Panel
-from streams_recovery.operators.dags import drawn_for_a_task
+from streams_recovery.core.panels import GROUPS, is_shared_dag_drawn
+from streams_recovery.operators.dags import by_id, drawn_for_a_task
 from streams_recovery.operators.monitor import (
     CheckConfigurationsOperator,
     ChooseApplicationsOperator,
@@ -28,20 +28,28 @@ APPLICATIONS = {} if drawn_for_a_task() else load_applications()
 SCHEDULES = schedules(APPLICATIONS)
 PROBLEMS = problems_text(APPLICATIONS)
 
-with DAG(
-    "streams_monitor",
-    schedule=MultipleCronTriggerTimetable(*SCHEDULES, timezone="UTC") if SCHEDULES else None,
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    # A monitor that waits for somebody to switch it on sees nothing.
-    is_paused_upon_creation=False,
-    doc_md=__doc__ + PROBLEMS,
-    description="Status, alerts and metrics of all applications",
-    tags=["streams-recovery", Panel.EVERY_DAY.tag],
-    default_args={"retries": 0, "execution_timeout": timedelta(minutes=10)},
-):
-    CheckConfigurationsOperator(task_id="check_configurations")
-    ObserveApplicationOperator.partial(task_id="observe", map_index_template="{{ task.application_name }}").expand(
-        application_name=ChooseApplicationsOperator(task_id="choose_applications").output
-    )
+
+def streams_monitor() -> DAG:
+    """The DAG that looks at all applications."""
+    with DAG(
+        "streams_monitor",
+        schedule=MultipleCronTriggerTimetable(*SCHEDULES, timezone="UTC") if SCHEDULES else None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        # A monitor that waits for somebody to switch it on sees nothing.
+        is_paused_upon_creation=False,
+        doc_md=__doc__ + PROBLEMS,
+        description="Status, alerts and metrics of all applications",
+        tags=["streams-recovery", GROUPS["streams_monitor"]],
+        default_args={"retries": 0, "execution_timeout": timedelta(minutes=10)},
+    ) as dag:
+        CheckConfigurationsOperator(task_id="check_configurations")
+        ObserveApplicationOperator.partial(task_id="observe", map_index_template="{{ task.application_name }}").expand(
+            application_name=ChooseApplicationsOperator(task_id="choose_applications").output
+        )
+    return dag
+
+
+if is_shared_dag_drawn("streams_monitor", [config.dags.without for config in APPLICATIONS.values()]):
+    globals().update(by_id([streams_monitor()]))

@@ -15,7 +15,6 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import Reprocess
-from streams_recovery.core.panels import Panel
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, drawn, scheduled
@@ -53,7 +52,6 @@ def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig
         max_active_runs=reprocess.parallel,
         params=PARAMS,
         description=f"Intervals of the past of {config.application.id}, processed again",
-        panel=Panel.TRYING,
     ) as dag:
         scratch = "{{ ti.xcom_pull(task_ids='claim')['application'] }}"
         open_restore = OpenIntervalOperator(application_name=scratch, source_id=config.application.id).as_setup()

@@ -52,4 +52,4 @@ def dag_of(scope: Scope) -> DAG:
     return dag
 
 
-globals().update(by_id(dag_of(scope) for scope in scopes(restorable())))
+globals().update(by_id(dag_of(scope) for scope in scopes("streams_restore_rebuild", restorable())))

@@ -13,7 +13,6 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.panels import Panel
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
@@ -41,7 +40,6 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
         schedule=utc(config.run.schedule),
         params=params,
         description=f"A run of {config.application.id}, which is down in between",
-        panel=Panel.EVERY_DAY,
     ) as dag:
         start = StartRunOperator(application_name=name, until="{{ params.until }}").as_setup()
         await_ends = EndsReachedSensor(

@@ -12,6 +12,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
 from airflow.serialization.serialized_objects import DagSerialization
 
+from streams_recovery.core.panels import GROUPS, DagGroup
 from streams_recovery.triggers.application import WatchTrigger
 from streams_recovery.workflows.dags import shared_dags
 from tests.support.airflow.parsed_dags import (
@@ -30,6 +31,7 @@ from tests.support.airflow.parsed_dags import (
     RESTORE,
     UNDO,
     WAYS_BACK,
+    parsed_dags,
 )
 from tests.support.project import PROJECT
 
@@ -158,6 +160,47 @@ def test_a_file_that_is_read_for_a_task_draws_the_dag_of_the_task_alone(kind: st
     assert drawn(kind) == {one: of_all[one]}
     (two / "one.yaml").write_text("version: 1")
     assert one not in drawn(kind), "the configuration cannot be used any more"
+
+
+def test_a_dag_has_the_tag_of_its_group(dags: dict[str, Any]) -> None:
+    groups = {*DagGroup}
+    found = {dag_id: {*dag.tags} & groups for dag_id, dag in dags.items()}
+    assert found == {dag_id: {GROUPS[dag_id.removesuffix(f"_{NAME}")]} for dag_id in dags}
+
+
+def off(directory: Path, name: str, *groups: DagGroup) -> None:
+    """Switch these groups off for an application, and the schedules of their DAGs."""
+    file = directory / f"{name}.yaml"
+    config = json.loads(file.read_text())
+    config |= {section: {"schedule": None} for section in ("check", "retention", "compact", "monitor")}
+    config["backup"]["schedule"], config["run"]["schedule"], config["archive"]["dag"] = None, None, False
+    file.write_text(json.dumps(config | {"dags": {"without": groups}, "access": {"own_dags": True}}))
+
+
+@pytest.mark.usefixtures("metadata")
+@pytest.mark.parametrize("group", DagGroup)
+def test_a_group_that_one_application_has_switched_off_is_there_for_the_other_one(group: DagGroup, two: Path) -> None:
+    off(two, "one", group)
+    own = {f"{dag_id}_one" for dag_id in GROUPS}
+    found = parsed_dags()
+    assert found.keys() & own == {f"{dag_id}_one" for dag_id, its in GROUPS.items() if its is not group} & found.keys()
+    shared = {dag_id for dag_id in (*shared_dags(), MONITOR) if GROUPS[dag_id] is group}
+    assert shared <= found.keys()
+    for dag_id in shared - {MONITOR, CLONE}:
+        offered = found[dag_id].params.get_param("application").schema["enum"]
+        assert offered == ["two"], dag_id
+        if "source" in found[dag_id].params:
+            assert "one" in found[dag_id].params.get_param("source").schema["enum"], "its savepoints can be read"
+
+
+@pytest.mark.usefixtures("metadata")
+@pytest.mark.parametrize("group", DagGroup)
+def test_a_group_that_all_have_switched_off_is_gone_and_no_other_one(group: DagGroup, two: Path) -> None:
+    for name in ("one", "two"):
+        off(two, name, *(one for one in DagGroup if one is not group))
+    found = {dag_id.removesuffix("_one").removesuffix("_two") for dag_id in parsed_dags()}
+    assert {GROUPS[dag_id] for dag_id in found} == {group}
+    assert {*shared_dags(), MONITOR} & {dag_id for dag_id, its in GROUPS.items() if its is group} <= found
 
 
 @pytest.mark.usefixtures("metadata", "two")

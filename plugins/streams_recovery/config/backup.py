@@ -1,5 +1,5 @@
-"""Sections about savepoints, the repository and the rights on it: ``backup``, ``storage``, ``access``, ``archive``, ``spark``, and the work on a schedule
-(``retention``, ``check``, ``compact``, ``run``).
+"""Sections about savepoints, the repository and the rights on it: ``backup``, ``storage``, ``access``, ``dags``, ``archive``, ``spark``, and the work on a
+schedule (``retention``, ``check``, ``compact``, ``run``).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from streams_recovery.core.approval import ApprovalRule
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.names import matches_any
+from streams_recovery.core.panels import DagGroup
 from streams_recovery.core.repository.layout import Encryption, StorageLocation, place_in
 from streams_recovery.core.repository.retention import Apply
 from streams_recovery.core.repository.seal import public_bytes
@@ -225,6 +226,12 @@ class Access(Section):
                 "all of them"
             )
         return self
+
+
+class Dags(Section):
+    """The groups of DAGs that there are not for the application. A DAG that all applications share does not offer it then."""
+
+    without: tuple[DagGroup, ...] = ()
 
 
 _LEAST_MS, _MOST_MS = 1_000, 3_600_000

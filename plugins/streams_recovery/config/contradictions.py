@@ -11,6 +11,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import clash
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible
+from streams_recovery.core.panels import GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Coll
         *_shared_topics(configs),
         *_clones_without_original(configs, configured),
         *_unknown_sources(configs, configured),
+        *_scheduled_and_off(configs),
     ):
         for name in one.names:
             found.setdefault(name, []).append(one)
@@ -127,6 +129,45 @@ def _unknown_sources(configs: Mapping[str, ApplicationConfig], configured: Colle
                 frozenset({name}),
                 "correct access.sources",
             )
+
+
+def _scheduled_and_off(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
+    """Groups that are off and have DAGs that are to run by themselves: no savepoint would be taken, none would expire, and nobody would be told."""
+    for name, config in configs.items():
+        for group in dict.fromkeys(config.dags.without):
+            runs = [one for one in _scheduled(config) if GROUPS[one.dag_id] is group]
+            if runs:
+                yield Contradiction(
+                    f"dags.without of {name} has '{group}', and DAGs of that group are to run by themselves: {', '.join(one.because for one in runs)}",
+                    frozenset({name}),
+                    f"take '{group}' out of dags.without, or write {' and '.join(one.never for one in runs)}",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheduled:
+    """A DAG that is to run by itself, ``because`` of a key, and what to write if it is ``never`` to."""
+
+    dag_id: str
+    because: str
+    never: str
+
+
+def _scheduled(config: ApplicationConfig) -> Iterator[_Scheduled]:
+    sections = {
+        "streams_backup": ("backup", config.backup.schedule),
+        "streams_check": ("check", config.check.schedule),
+        "streams_monitor": ("monitor", config.monitor.schedule),
+        "streams_run": ("run", config.run.schedule),
+        "streams_drill": ("drill", config.drill.schedule if config.drill is not None and config.drill.enabled else None),
+        "streams_compact": ("compact", config.compact.schedule),
+        "streams_expire": ("retention", config.retention.schedule),
+    }
+    for dag_id, (section, schedule) in sections.items():
+        if schedule is not None:
+            yield _Scheduled(dag_id, f"{section}.schedule is {schedule}", f"{section}.schedule: none")
+    if config.archive.enabled and config.archive.dag:
+        yield _Scheduled("streams_archive", "archive.enabled is true", "archive.dag: false")
 
 
 def _together(several: list[Contradiction]) -> ConfigInvalid:

@@ -16,6 +16,7 @@ from streams_recovery.config.backup import (
     Backup,
     Check,
     Compact,
+    Dags,
     Retention,
     Run,
     Spark,
@@ -34,6 +35,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.names import internal_examples
+from streams_recovery.core.panels import GROUPS
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.savepoint.topology import Declared, Topics
 
@@ -65,6 +67,7 @@ class ApplicationConfig(Section):
     clone: Clone | None = None
     run: Run = Run()
     access: Access = Access()
+    dags: Dags = Dags()
     deploy: Deploy | None = None
     runs: Runs
     sites: dict[SiteName, Site] = Field(default_factory=dict)
@@ -73,6 +76,10 @@ class ApplicationConfig(Section):
     def runs_at_times(self) -> bool:
         """True if the file has the section ``run``: the application is down between its runs."""
         return "run" in self.model_fields_set
+
+    def has_dag(self, dag_id: str) -> bool:
+        """True unless the DAG with this id, without the application's name, is of a group that is switched off."""
+        return GROUPS[dag_id] not in self.dags.without
 
     @property
     def dialect(self) -> Dialect:

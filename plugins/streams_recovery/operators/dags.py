@@ -10,7 +10,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, Pa
 from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.panels import Panel
+from streams_recovery.core.panels import GROUPS
 from streams_recovery.operators.form import Scope, enforceable, rights, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 
@@ -21,7 +21,12 @@ _RUNS: Final = 32
 
 
 def drawn(workflow: str) -> Mapping[str, ApplicationConfig]:
-    """The applications whose DAGs ``<workflow>_<name>`` a file draws: all. Where Airflow reads the file for a task it is the task's alone, else each task would
+    """The applications whose DAGs ``<workflow>_<name>`` a file draws: all that have not switched off the group of these DAGs."""
+    return {name: config for name, config in _read(workflow).items() if config.has_dag(workflow)}
+
+
+def _read(workflow: str) -> Mapping[str, ApplicationConfig]:
+    """The applications that a file reads: all. Where Airflow reads the file for a task it is the task's alone, else each task would
     read all configurations and draw all DAGs. Files that contradict each other are found wherever all are read: the DAG processor takes their DAGs away.
     """
     asked = get_parsing_context().dag_id
@@ -39,9 +44,7 @@ def drawn_for_a_task() -> bool:
     return get_parsing_context().dag_id is not None
 
 
-def requested(
-    workflow: str, scope: Scope, *, params: Mapping[str, Param], doc: str | None, description: str, panel: Panel = Panel.WAYS_BACK
-) -> DAG:
+def requested(workflow: str, scope: Scope, *, params: Mapping[str, Param], doc: str | None, description: str) -> DAG:
     """A DAG that people start: of all applications, or of one that has DAGs of its own. A param chooses the application where ``scope`` has several."""
     return DAG(
         f"{workflow}{scope.suffix}",
@@ -52,7 +55,7 @@ def requested(
         is_paused_upon_creation=False,
         doc_md=doc,
         description=description,
-        tags=[_TAG, panel.tag, *scope.tags],
+        tags=[_TAG, GROUPS[workflow], *scope.tags],
         **outcome_callbacks(scope.known_name),
     )
 
@@ -65,7 +68,6 @@ def scheduled(
     schedule: CronTriggerTimetable | CronDataIntervalTimetable | str | None,
     doc: str | None,
     description: str,
-    panel: Panel,
     **others: Any,
 ) -> DAG:
     """A DAG of one application, with one run at a time and none for past intervals, unless ``others``, arguments of Airflow's, say otherwise."""
@@ -74,7 +76,7 @@ def scheduled(
         "max_active_runs": 1,
         "access_control": rights(config.access),
         "is_paused_upon_creation": False,
-        "tags": [_TAG, panel.tag, name],
+        "tags": [_TAG, GROUPS[workflow], name],
         **outcome_callbacks(name),
     }
     return DAG(f"{workflow}_{name}", schedule=schedule, doc_md=doc, description=description, **common | others)
@@ -86,11 +88,11 @@ def by_hand_or_scheduled(
     """For what most people start by hand: the scopes of its DAG for all applications, and those with a DAG of their own, as they have a schedule for it, each
     with that schedule. No scopes where Airflow reads the file for a task of such a one. All from one reading of the configurations.
     """
-    applications = drawn(workflow)
-    found = ((name, config, schedule_of(config)) for name, config in applications.items())
+    applications = _read(workflow)
+    found = ((name, config, schedule_of(config)) for name, config in applications.items() if config.has_dag(workflow))
     own = {name: (config, schedule) for name, config, schedule in found if schedule is not None}
     asked = get_parsing_context().dag_id
-    return [] if asked in {f"{workflow}_{name}" for name in own} else scopes(enforceable(applications)), own
+    return [] if asked in {f"{workflow}_{name}" for name in own} else scopes(workflow, enforceable(applications)), own
 
 
 def by_id(dags: Iterable[DAG]) -> dict[str, DAG]:

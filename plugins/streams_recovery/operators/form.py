@@ -18,6 +18,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.names import NAME
+from streams_recovery.core.panels import is_shared_dag_drawn
 from streams_recovery.core.remedies.access import enforce_approvers, enforce_roles
 from streams_recovery.operators.base import savepoints_of
 
@@ -160,22 +161,24 @@ def unusable_configurations() -> dict[str, UnusableConfiguration]:
     }
 
 
-def scopes(applications: Mapping[str, ApplicationConfig], **chosen: str) -> list[Scope]:
-    """The scopes of a restore DAG: first that for all ``applications``, then one for each application with DAGs of its own. ``chosen`` has title and
-    description of the param.
+def scopes(workflow: str, applications: Mapping[str, ApplicationConfig], **chosen: str) -> list[Scope]:
+    """The scopes of a restore DAG: first that for all ``applications``, then one for each application with DAGs of its own. Those that have switched off the
+    group of the DAG are offered by neither, and there is none for all if each of them has. ``chosen`` has title and description of the param.
     """
+    offered = {name: config for name, config in applications.items() if config.has_dag(workflow)}
     names = sorted(applications)
     shared = Scope(
         suffix="",
         application="{{ params.application }}",
         known=False,
-        chosen={"application": application(names, **chosen)},
+        chosen={"application": application(sorted(offered), **chosen)},
         sources=names,
         tags=(),
         access_control=None,
         savepoints=[savepoints_of(name) for name in names],
     )
-    return [shared, *(_own(name, config) for name, config in applications.items() if config.access.own_dags)]
+    for_all = [shared] if is_shared_dag_drawn(workflow, [config.dags.without for config in applications.values()]) else []
+    return [*for_all, *(_own(name, config) for name, config in offered.items() if config.access.own_dags)]
 
 
 def _own(name: str, config: ApplicationConfig) -> Scope:

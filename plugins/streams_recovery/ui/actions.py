@@ -75,10 +75,12 @@ def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | Non
     }
 
 
-def _dag(kind: str, name: str, may_trigger: Callable[[str], bool]) -> tuple[str, bool] | None:
+def _dag(kind: str, config: ApplicationConfig, may_trigger: Callable[[str], bool]) -> tuple[str, bool] | None:
     """The DAG that restores this application and that the user may start, with whether it is the application's own."""
-    if may_trigger(f"streams_{kind}_{name}"):
-        return f"streams_{kind}_{name}", True
+    if not config.has_dag(f"streams_{kind}"):
+        return None
+    if may_trigger(f"streams_{kind}_{config.name}"):
+        return f"streams_{kind}_{config.name}", True
     return (f"streams_{kind}", False) if may_trigger(f"streams_{kind}") else None
 
 
@@ -91,18 +93,18 @@ def _possible(
 ) -> Iterator[Action]:
     name, base = config.name, plan.base
     if base is not None and plan.way is not Way.REBUILD:
-        if (dag := _dag("restore_full", name, may_trigger)) is not None:
+        if (dag := _dag("restore_full", config, may_trigger)) is not None:
             yield _restore(config, base.savepoint_id, dag)
-        if plan.way is Way.MOMENT and (dag := _dag("restore_pitr", name, may_trigger)) is not None:
+        if plan.way is Way.MOMENT and (dag := _dag("restore_pitr", config, may_trigger)) is not None:
             yield _moment(config, plan.moment, configured, dag)
-        if config.sites and (dag := _dag("failover", name, may_trigger)) is not None:
+        if config.sites and (dag := _dag("failover", config, may_trigger)) is not None:
             yield _failover(config, base.savepoint_id, dag, entry)
         for clone in (one for one in configured.values() if one.clone is not None and one.clone.of == name):
-            if (dag := _dag("clone", clone.name, may_trigger)) is not None:
+            if (dag := _dag("clone", clone, may_trigger)) is not None:
                 yield _clone(clone, base.savepoint_id, dag)
         if may_trigger(f"streams_drill_{name}"):
             yield _drill(config, base.savepoint_id)
-    if base is not None and plan.way is Way.REBUILD and (dag := _dag("restore_rebuild", name, may_trigger)) is not None:
+    if base is not None and plan.way is Way.REBUILD and (dag := _dag("restore_rebuild", config, may_trigger)) is not None:
         yield _rebuild(config, dag)
     yield from _of_now(config, may_trigger)
 
@@ -110,7 +112,7 @@ def _possible(
 def _of_now(config: ApplicationConfig, may_trigger: Callable[[str], bool]) -> Iterator[Action]:
     """Actions that no instant matters for."""
     comparable = config.clone is not None or config.reprocess is not None
-    if comparable and (dag := _dag("compare_outputs", config.name, may_trigger)) is not None:
+    if comparable and (dag := _dag("compare_outputs", config, may_trigger)) is not None:
         yield _compare_outputs(config, dag)
     if may_trigger(f"streams_backup_{config.name}"):
         yield _savepoint(config)
@@ -199,7 +201,11 @@ def _moment(config: ApplicationConfig, moment: int, configured: Mapping[str, App
 
 def _target(config: ApplicationConfig, configured: Mapping[str, ApplicationConfig]) -> Field:
     """Nothing is chosen beforehand: a restore into the wrong application replaces its state."""
-    others = sorted(name for name, one in configured.items() if name != config.name and _takes_the_past(one, config))
+    others = sorted(
+        name
+        for name, one in configured.items()
+        if name != config.name and one.has_dag("streams_restore_pitr") and _takes_the_past(one, config)
+    )
     return Field(
         name="application",
         label="Application that gets the state",
@@ -276,7 +282,7 @@ def _compare_outputs(config: ApplicationConfig, dag: tuple[str, bool]) -> Action
 
 def savepoint_actions(config: ApplicationConfig, savepoint_id: str, may_trigger: Callable[[str], bool]) -> tuple[Action, ...]:
     """The actions on a savepoint that this user may start."""
-    found = ((form, _dag(kind, config.name, may_trigger)) for kind, form in _LOOK_FORMS.items())
+    found = ((form, _dag(kind, config, may_trigger)) for kind, form in _LOOK_FORMS.items())
     return tuple(form(config, savepoint_id, dag) for form, dag in found if dag is not None)
 
 

@@ -25,7 +25,7 @@ def shared_dags() -> tuple[str, ...]:
 
 
 def removed_dags(config: ApplicationConfig) -> frozenset[str]:
-    """Those of ``own_dags`` that an application has not by this configuration."""
+    """Those of ``own_dags`` that an application has not by this configuration, and the shared ones that do not offer it because their group is off."""
     switched = {"drill": config.drill, "reprocess": config.reprocess}
     off = {kind for kind, section in switched.items() if section is None or not section.enabled}
     if not (config.archive.enabled and config.archive.dag):
@@ -38,4 +38,7 @@ def removed_dags(config: ApplicationConfig) -> frozenset[str]:
         off.discard("compact")
     if not config.runs_at_times:
         off.add("run")
-    return frozenset(f"streams_{kind}_{config.name}" for kind in off)
+    without = {kind for kind in (*_EACH, *_SHARED) if not config.has_dag(f"streams_{kind}")}
+    return frozenset(
+        {f"streams_{kind}_{config.name}" for kind in off | without} | {f"streams_{kind}" for kind in without.intersection(_SHARED)}
+    )

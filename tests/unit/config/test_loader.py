@@ -23,7 +23,7 @@ from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
 from streams_recovery.core.project_files import config_directory
 from streams_recovery.core.repository.layout import place_in
-from tests.support.examples.configurations import DRILL, MINIMAL, refused, written
+from tests.support.examples.configurations import APPLICATION, DRILL, MINIMAL, refused, written
 from tests.support.project import PROJECT
 
 CONFIGS = PROJECT / "include" / "configs"
@@ -61,6 +61,11 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
             "topics:",
             "restore: {sampled_keys: 7}\ntopics:",
             "unknown key restore.sampled_keys; leave it out, or write one of consumer_group_strategy, ",
+        ),
+        (
+            "topics:",
+            "dags: {without: [every night]}\ntopics:",
+            "dags.without.0: should be 'every day', 'ways back', 'trying things', 'looking' or 'upkeep'",
         ),
         ("version: 1", "version: 1\ncompression_level: 3", "unknown key compression_level; it belongs to backup"),
         ("guarantee: exactly_once_v2", "guarantee: exactly_onse", "application.guarantee"),
@@ -384,6 +389,60 @@ def test_two_files_about_one_workload_break_both(tmp_path: Path) -> None:
     written(tmp_path, text.replace("id: orders", "id: payments") % "", "payments.yaml")
     assert "are about the same: deployment/orders in namespace shop;" in str(load_all(tmp_path, {}).broken["orders"])
     written(tmp_path, text.replace("id: orders", "id: payments") % ", kubeconfig: another", "payments.yaml")
+    assert load_all(tmp_path, {}).broken == {}
+
+
+EVERY_DAY_BY_HAND = "monitor: {schedule: none}\ncheck: {schedule: none}\ndags: {without: [every day]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "next_step"),
+    [
+        (
+            EVERY_DAY_BY_HAND,
+            "dags.without of orders has 'every day', and DAGs of that group are to run by themselves: backup.schedule is ",
+            "take 'every day' out of dags.without, or write backup.schedule: none",
+        ),
+        (
+            EVERY_DAY_BY_HAND + "archive: {enabled: true}\n",
+            "* * * *, archive.enabled is true",
+            "write backup.schedule: none and archive.dag: false",
+        ),
+        ("dags: {without: [every day, upkeep]}\n", ": retention.schedule is ", "write retention.schedule: none"),
+        (
+            'compact: {schedule: "0 1 * * *"}\ndags: {without: [upkeep]}\n',
+            "compact.schedule is 0 1 * * *, retention.schedule",
+            "compact.schedule: none",
+        ),
+        ('run: {schedule: "0 1 * * *"}\ndags: {without: [every day]}\n', "run.schedule is 0 1 * * *", "run.schedule: none"),
+    ],
+)
+def test_a_group_whose_dags_a_schedule_runs_cannot_be_off(tmp_path: Path, text: str, said: str, next_step: str) -> None:
+    path = written(tmp_path, MINIMAL + text)
+    load(path, {})  # by itself it is right
+    found = load_all(tmp_path, {})
+    assert (found.applications, set(found.broken)) == ({}, {"orders"})
+    assert said in found.broken["orders"].reason
+    assert next_step in found.broken["orders"].next_step
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        EVERY_DAY_BY_HAND + "archive: {enabled: true, dag: false}\n",
+        "dags: {without: [ways back, trying things, looking]}\n",
+        "retention: {schedule: none}\ndags: {without: [upkeep]}\n",
+    ],
+)
+def test_a_group_that_nothing_runs_by_itself_can_be_off(tmp_path: Path, text: str) -> None:
+    written(tmp_path, MINIMAL.replace("survive_cluster_loss: true", "survive_cluster_loss: true\n  schedule: none") + text)
+    assert load_all(tmp_path, {}).broken == {}
+
+
+def test_a_drill_on_a_schedule_keeps_its_group_on(tmp_path: Path) -> None:
+    written(tmp_path, APPLICATION + DRILL + "dags: {without: [trying things]}\n")
+    assert "drill.schedule is " in load_all(tmp_path, {}).broken["orders"].reason
+    written(tmp_path, APPLICATION + DRILL + "  enabled: false\ndags: {without: [trying things]}\n")
     assert load_all(tmp_path, {}).broken == {}
 
 

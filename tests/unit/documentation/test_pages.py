@@ -16,6 +16,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.runs import KINDS as KINDS_OF_RUNS
 from streams_recovery.config.runs import CommandRuns, KubernetesRuns, ProcessRuns, Runs
 from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.panels import GROUPS
 from tests.support.command_line import command
 from tests.support.project import PROJECT
 
@@ -72,6 +73,12 @@ def test_keys_are_written_out_once_and_are_few() -> None:
     assert not [key for key in keys if key.startswith(("sites.*.runs.", "drill.command.", "restore.throttle."))]
     page = MADE["configuration-keys.md"]
     assert (f"There are {len(keys)} keys." in page, page.count("| `throttle` | as `archive.throttle` |")) == (True, 1)
+
+
+def test_the_page_on_airflow_has_the_dags_of_each_group() -> None:
+    rows = re.findall(r"^\| `([a-z ]+)` \| (`streams_.*`) \|$", (DOCS / "airflow.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = {dag_id.removesuffix("_<name>"): group for group, ids in rows for dag_id in re.findall(r"`([^`]+)`", ids)}
+    assert told == GROUPS
 
 
 # Where a page gives a file: from the root of the project, in the package, or in the tests.

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.config.backup import Dags
 from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile
+from streams_recovery.core.panels import DagGroup
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest
@@ -36,6 +38,14 @@ def anything(dag_id: str) -> bool:
 
 def started(configured: dict[str, ApplicationConfig], plan: Instant, may: Callable[[str], bool] = anything) -> dict[str, Action]:
     return {one.what: one for one in actions(configured["orders"], plan, configured, may)}
+
+
+def test_what_is_switched_off_has_no_button(configured: dict[str, ApplicationConfig]) -> None:
+    plan, orders = instant(report(), NOW - HOUR // 2), configured["orders"]
+    others = {**configured, "orders": orders.model_copy(update={"dags": Dags(without=(DagGroup.WAYS_BACK, DagGroup.LOOKING))})}
+    assert started(others, plan).keys() == {"drill", "savepoint"}
+    assert savepoint_actions(orders, "one", anything)
+    assert savepoint_actions(others["orders"], "one", anything) == ()
 
 
 # Which request the DAG of an action makes.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.config.loader import load
+from streams_recovery.core.panels import GROUPS, DagGroup
 from streams_recovery.workflows.dags import own_dags, removed_dags, shared_dags
 from tests.support.examples.configurations import APPLICATION, DRILL, MINIMAL, REPROCESS, written
 
@@ -15,6 +16,8 @@ SHARED = {dag_id.removeprefix("streams_") for dag_id in shared_dags()}
 OWN = "access: {own_dags: true}\n"
 CLONE = "clone: {of: other}\n"
 ARCHIVE = "archive: {enabled: true}\n"
+OFF = "dags: {without: [ways back, trying things]}\n"
+BACK = {dag_id.removeprefix("streams_") for dag_id, group in GROUPS.items() if group is DagGroup.WAYS_BACK}
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,18 @@ def test_an_application_has_the_dags_that_its_configuration_asks_for(tmp_path: P
     found = removed_dags(config)
     assert found == {f"streams_{kind}_{config.name}" for kind in removed}
     assert found < set(own_dags(config.name))
+
+
+@pytest.mark.parametrize("own", ["", OWN])
+def test_an_application_has_no_dag_of_a_group_that_is_off_and_the_shared_ones_do_not_offer_it(tmp_path: Path, own: str) -> None:
+    text = APPLICATION + DRILL + REPROCESS + own + OFF
+    off = {*BACK, "drill", "clone", "reprocess"}
+    on = SHARED - off if own else set()
+    config = load(written(tmp_path, text), {})
+    assert removed_dags(config) == {
+        *(f"streams_{kind}_orders" for kind in {*off, *SHARED, "archive", "run"} - on),
+        *(f"streams_{kind}" for kind in off & SHARED),
+    }
 
 
 def test_each_dag_that_all_share_may_be_an_applications_own() -> None:
