@@ -38,10 +38,6 @@ REASONS = {
     "a drill may leave all names as they are, an interval gives each output another one: the keys have rules and defaults of their own": (
         ("Drill", "Reprocess"),
     ),
-    "a person writes texts, and what a run says goes before what a section says": (
-        ("IntervalSlice", "Reprocess"),
-        ("Reprocess", "ReprocessOptions"),
-    ),
     "a restore names the savepoint that it is of, and may be of none": (
         ("Manifest", "PlannedRestore"),
         ("Manifest", "RestoreReport"),
