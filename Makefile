@@ -7,6 +7,7 @@ NATIVE := plugins/streams_recovery/kafka/native
 GUARANTEE ?= exactly_once_v2
 STRATEGY ?= full
 SPARK ?= local
+STORAGE ?= files
 SHOW ?= running
 SHARD ?= 1/8
 # Units of the deep tests that take longer are in no slice.
@@ -64,8 +65,8 @@ image: wheel ## Build an image with everything in it (needs Docker)
 	@docker build --file docker/airflow/Dockerfile --tag streams-recovery/airflow:$(AIRFLOW) .
 	@docker build --file docker/image/Dockerfile --tag streams-recovery/recovery:$(VERSION) build/dist
 
-demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000, SPARK=local|cluster)
-	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS) --spark $(SPARK)
+demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000, SPARK=local|cluster, STORAGE=files|s3|gcs|azure)
+	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS) --spark $(SPARK) --storage $(STORAGE)
 
 up: setup ## Leave the stack running, with the Airflow UI (SHOW=all: two savepoints, a moment to go back to and a drill too)
 	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE) --show $(SHOW)

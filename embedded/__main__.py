@@ -8,6 +8,7 @@ import sys
 import time
 
 from embedded.stack import PROJECT
+from embedded.stores import FILES, KINDS
 from streams_recovery.core.errors import RecoveryError
 
 # Of each strategy played by itself; all of them have their sum.
@@ -33,6 +34,9 @@ def main() -> int:
             )
             command.add_argument(
                 "--spark", choices=["local", "cluster"], default="local", help="cluster: a master and two workers on this machine"
+            )
+            command.add_argument(
+                "--storage", choices=KINDS, default=FILES, help="where savepoints are: files, or a server as a cloud has it"
             )
             command.add_argument(
                 "--orders", type=_orders, default=ORDERS, metavar="N", help="orders that `full` processes (default: %(default)s)"
@@ -73,7 +77,8 @@ def _demo(arguments: argparse.Namespace) -> int:
     teller = Teller()
     began = time.monotonic()
     strategies = list(LIMIT_SECONDS) if arguments.strategy == "all" else [arguments.strategy]
-    reports = play(directory, arguments.guarantee, strategies, teller, orders=arguments.orders, cluster=arguments.spark == "cluster")
+    cluster, orders = arguments.spark == "cluster", arguments.orders
+    reports = play(directory, arguments.guarantee, strategies, teller, orders=orders, cluster=cluster, storage=arguments.storage)
     write(reports, directory / "report.json")
     seconds, limit = time.monotonic() - began, arguments.limit or sum(LIMIT_SECONDS[name] for name in strategies)
     teller.say(f"report in {directory / 'report.json'}; {seconds:.0f} s in all")

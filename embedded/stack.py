@@ -17,6 +17,7 @@ from embedded.java import find_java
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from embedded.spark_cluster import SparkCluster
+from embedded.stores import Store
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.loader import load_named
@@ -61,14 +62,14 @@ class Ports:
         return [self.broker, self.controller, *self.instances, self.airflow, self.drill]
 
 
-def sealed(plain: Plain, key: Path) -> Plain:
-    """A configuration whose repository is sealed with the key in this file, which is made when it is not there."""
+def sealed(plain: Plain, key: Path, store: Store | None) -> Plain:
+    """A configuration whose repository is in this store, and sealed with the key in this file, which is made when it is not there."""
     if not key.exists():
         key.parent.mkdir(parents=True, exist_ok=True)
         key.touch(mode=0o600)
         key.write_text(new_private_key()[0])
-    # The repository is a directory here; variables of other backends are left out.
-    storage = {name: plain["storage"][name] for name in ("backend", "path")}
+    # Without a store it is a directory; variables of other backends are left out.
+    storage = {name: plain["storage"][name] for name in ("backend", "path")} if store is None else store.section
     return {**plain, "storage": {**storage, "seal": {"public_keys": [public_of(key.read_text())], "key_file": str(key)}}}
 
 
@@ -77,6 +78,7 @@ class Stack:
     """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints. One that is only to
     be stopped (``starts`` false) does without the example's program: it may not even compile any more. Without a cluster of Spark jobs run with a local
     master. Savepoints ``by_names`` are taken in mode ``live`` and have the outputs too: those come back with the state where the cluster is lost.
+    They are files below ``directory``, or in the ``store``.
     """
 
     directory: Path
@@ -86,6 +88,7 @@ class Stack:
     starts: bool = True
     spark: SparkCluster | None = None
     by_names: bool = False
+    store: Store | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -119,6 +122,7 @@ class Stack:
             "STREAMS_RECOVERY_REPROCESS": "false",
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap}}),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": self.master, "extra": {"deploy-mode": "client"}}),
+            **(self.store.variables if self.store else {}),
         }
 
     @property
@@ -144,7 +148,7 @@ class Stack:
         """The directory of its configuration files, which is made when it is first asked for."""
         directory = self.directory / CONFIGURATIONS
         if not directory.exists():
-            first = sealed(yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text()), self.directory / KEY)
+            first = sealed(yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text()), self.directory / KEY, self.store)
             first["runs"]["process"]["working_directory"] = str(PROJECT)
             if self.spark is not None:
                 first["spark"]["always"] = True  # its workers are there to be seen at work

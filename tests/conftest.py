@@ -15,17 +15,18 @@ from hypothesis import settings
 from embedded import spark_start
 from tests.support import tiers
 from tests.support.kafka import shared_broker
+from tests.support.programs.lacking import or_skipped
 from tests.support.stopwatch import Stopwatch, is_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from embedded.stores.azure import AzureServer
+    from embedded.stores.google import GoogleServer
+    from embedded.stores.s3 import S3Server
     from streams_recovery.engine.submitter import Submitter
     from tests.support.kafka.secured_broker import Secured
     from tests.support.kafka.three_brokers import ThreeBrokers
-    from tests.support.storage.azure import AzureServer
-    from tests.support.storage.google import GoogleServer
-    from tests.support.storage.s3 import S3Server
 
 # Without bytecode each process that a test starts would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -108,27 +109,27 @@ def in_session(spark: SparkSession) -> Submitter:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A real S3 server for the whole session."""
-    from tests.support.storage.s3 import s3_server
+    from embedded.stores.s3 import s3_server
 
-    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+    with or_skipped(), s3_server(tmp_path_factory.mktemp("s3")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleServer]:
     """An emulator of Google Cloud Storage for the whole session."""
-    from tests.support.storage.google import google_server
+    from embedded.stores.google import google_server
 
-    with google_server(tmp_path_factory.mktemp("google")) as server:
+    with or_skipped(), google_server(tmp_path_factory.mktemp("google")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
     """An emulator of Azure Blob Storage for the whole session."""
-    from tests.support.storage.azure import azure_server
+    from embedded.stores.azure import azure_server
 
-    with azure_server(tmp_path_factory.mktemp("azure")) as server:
+    with or_skipped(), azure_server(tmp_path_factory.mktemp("azure")) as server:
         yield server
 
 

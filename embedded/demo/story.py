@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from embedded.demo.telling import Report, Teller
 from embedded.demo.undo import undo
 from embedded.processes import Processes
 from embedded.spark_cluster import WORKERS, SparkCluster
-from embedded.stack import Ports, Stack
+from embedded.stack import CONFIGURATIONS, Ports, Stack
+from embedded.stores import FILES, store
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from streams_recovery.core.kafka_types import Guarantee
@@ -44,21 +46,24 @@ _OF_SEVERAL = {"pitr", "clone", "reprocess"}
 _PAST_MS, _OF_FIRST_HOUR_MS = 12 * HOUR_MS, 90_000
 
 
-def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller, *, orders: int, cluster: bool = False) -> list[Report]:
-    """Set the stage in ``directory``, play, clean up; ``orders`` are those of the main story. Spark is a ``cluster`` of this machine, or local. Raises what
-    goes wrong; the reports tell of checks that did not hold.
+def play(
+    directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller, *, orders: int, cluster: bool = False, storage: str = FILES
+) -> list[Report]:
+    """Set the stage in ``directory``, play, clean up; ``orders`` are those of the main story. Spark is a ``cluster`` of this machine, or local, and
+    ``storage`` one of the kinds of stores. Raises what goes wrong; the reports tell of checks that did not hold.
     """
     spark = SparkCluster.of(directory / "spark") if cluster else None
     several = Applications(directory=directory, ports=Ports.free(), guarantee=guarantee, spark=spark)
     # What others do before has records in the logs that no transaction has written.
     by_names = guarantee == Guarantee.EXACTLY_ONCE_V2 and [*strategies] == ["full"]
     alone = Stack(directory=directory, ports=several.ports, guarantee=guarantee, spark=spark, by_names=by_names)
-    stack = several if _OF_SEVERAL & set(strategies) else alone
-    with Processes(directory / "processes") as processes:
-        # A killed run leaves its instances running: they are known by the directory about to be emptied.
-        several.stop_application()
-        for name in ("broker", "airflow", "application", "drill", "reprocess", "repository", "state", "configs", PAST, NEXT):
-            shutil.rmtree(directory / name, ignore_errors=True)
+    # A killed run leaves its instances running: they are known by the directory about to be emptied. Its configuration may be one of an earlier version.
+    shutil.rmtree(directory / CONFIGURATIONS, ignore_errors=True)
+    several.stop_application()
+    for name in ("broker", "airflow", "application", "drill", "reprocess", "repository", "store", "state", CONFIGURATIONS, PAST, NEXT):
+        shutil.rmtree(directory / name, ignore_errors=True)
+    with store(storage, directory / "store") as kept, Processes(directory / "processes") as processes:
+        stack = replace(several if _OF_SEVERAL & set(strategies) else alone, store=kept)
         with opened(stack) as recovery:
             try:
                 scene = _set(stack, processes, recovery, teller, orders)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores import azure, google
+from embedded.stores.s3 import CREDENTIALS
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
-from tests.support.storage import azure, google
 from tests.support.storage.contract import OpenRepository
-from tests.support.storage.s3 import CREDENTIALS
 
 
 @pytest.fixture(params=["memory", "filesystem", "s3", "s3-versioned", "gcs", pytest.param("azure", marks=pytest.mark.deep)])

@@ -9,12 +9,12 @@ from types import ModuleType
 import pytest
 from botocore.exceptions import ClientError
 
+from embedded.stores.s3 import CREDENTIALS, S3Server
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials, access_key
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.project import PROJECT
-from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 Prepare = Callable[[str], StorageCredentials]
 BUCKET = "compose-repository"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.compose_files import SECRETS
-from tests.support.programs.go import go_program
+from tests.support.programs.lacking import go_program
 from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.deep

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores.s3 import CREDENTIALS
 from streams_recovery.core.errors import NoRoom
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.project import PROJECT
 from tests.support.repository.golden import FIRST
 from tests.support.repository.golden_place import GOOD, approval_of, command, environment, write_config
-from tests.support.storage.s3 import CREDENTIALS
 
 # Root may write everywhere; without this right it is a user like others.
 OBEDIENT = ("setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner") if os.geteuid() == 0 else ()

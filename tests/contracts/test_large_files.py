@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores.s3 import CREDENTIALS, S3Server
 from streams_recovery.core import codec
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.project import PROJECT
-from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 SIZE = 300 << 20
 UPLOADS = """

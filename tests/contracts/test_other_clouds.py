@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores import azure as in_azure
+from embedded.stores import google as in_google
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.operations import maintenance
@@ -15,8 +17,6 @@ from streams_recovery.operations.maintenance.contents import plan_undelete
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.repository.golden_place import command, environment, opened, upload_golden, write_config
-from tests.support.storage import azure as in_azure
-from tests.support.storage import google as in_google
 
 Place = tuple[StorageLocation, StorageCredentials]
 CLOUDS = ["gcs", pytest.param("azure", marks=pytest.mark.deep)]

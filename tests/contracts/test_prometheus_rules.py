@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.programs.go import go_program
+from tests.support.programs.lacking import go_program
 from tests.support.project import PROJECT
 
 # It takes minutes to build.

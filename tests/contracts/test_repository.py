@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from embedded.stores.s3 import CREDENTIALS, S3Server
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.kafka_types import Consistency
@@ -24,7 +25,6 @@ from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.storage.contract import LAYOUT, Entry, OpenRepository, savepoint
-from tests.support.storage.s3 import CREDENTIALS, S3Server
 
 
 def test_bytes_come_back_as_they_were(open_repository: OpenRepository) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores.s3 import CREDENTIALS, S3Server, s3_server
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refused
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.retention import DAY_MS
@@ -22,10 +23,10 @@ from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.s3 import BucketVersions
 from tests.support.kafka.secured_broker import Authority
+from tests.support.programs.lacking import or_skipped
 from tests.support.repository.golden import FIRST, SECOND, checked
 from tests.support.repository.golden_place import GOOD, approval_of, command, environment, opened, upload_golden, write_config
 from tests.support.storage.contract import Entry
-from tests.support.storage.s3 import CREDENTIALS, S3Server, s3_server
 
 Place = tuple[StorageLocation, StorageCredentials]
 
@@ -314,7 +315,7 @@ def test_the_command_shows_first_and_does_it_when_told(s3: S3Server, tmp_path: P
 def test_an_authority_of_one_s_own_is_named_once_for_both_clients(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     authority, other = Authority(tmp_path, "own"), Authority(tmp_path, "other")
-    with s3_server(tmp_path / "server", authority) as server:
+    with or_skipped(), s3_server(tmp_path / "server", authority) as server:
         location = server.bucket("versioned")
         Repository(location, CREDENTIALS).create("orders/status/000000000001.json", b"x")
         assert BucketVersions(location, CREDENTIALS).kept

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores.s3 import CREDENTIALS, S3Server, behind
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, RepositoryUnavailable, StoreUnsuitable
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.append_log import AppendLog
@@ -17,7 +18,6 @@ from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.storage.contract import LAYOUT, Entry, savepoint
-from tests.support.storage.s3 import CREDENTIALS, S3Server, behind
 from tests.support.storage.s3_proxy import Act, Proxy, Request, puts, s3_proxy
 
 QUICK = Retries(attempts=4, first_seconds=0.01)

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
+from embedded.stores.s3 import CREDENTIALS, S3Server, behind
 from streams_recovery.core.archive.log import ArchiveEvent
 from streams_recovery.core.archive.tick import ARCHIVER_LEASE_SECONDS
 from streams_recovery.core.kafka_types import TopicPartition
@@ -33,7 +34,6 @@ from tests.support.applications.topic_records import add_partitions, produce
 from tests.support.kafka.three_brokers import Bouncer, ThreeBrokers
 from tests.support.repository.golden import checked
 from tests.support.spark.session import InSession
-from tests.support.storage.s3 import CREDENTIALS, S3Server, behind
 from tests.support.storage.s3_proxy import Proxy, s3_proxy
 
 pytestmark = pytest.mark.spark

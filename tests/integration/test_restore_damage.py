@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from embedded.stores.s3 import S3Server
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.kafka_types import TopicPartition
@@ -27,7 +28,6 @@ from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked
 from tests.support.applications.topic_records import produce
 from tests.support.repository.golden import checked
-from tests.support.storage.s3 import S3Server
 
 
 def chain(small: Small) -> tuple[str, str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores.s3 import S3Server
 from tests.support.repository.golden_place import command, environment, upload_golden, write_config
-from tests.support.storage.s3 import S3Server
 
 pytestmark = pytest.mark.deep
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.support.deploy.documents import DEPLOY, MANIFESTS, Document
-from tests.support.programs.go import go_program
+from tests.support.programs.lacking import go_program
 
 CHART = DEPLOY / "helm" / "kafka-streams-recovery"
 RELEASE = "streams-recovery"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import boto3
 
-from tests.support.storage.s3 import CREDENTIALS
+from embedded.stores.s3 import CREDENTIALS
 
 # refuse: answered 503 before the server sees it; conflict: the same with 409; lose_reply: the server did it, and the connection breaks before the
 # answer; late_503: the server did it, and a gateway says 503; stale: answered as the same request was answered before; unconditional: the server has

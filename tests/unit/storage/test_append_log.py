@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from embedded.stores.s3 import CREDENTIALS
 from streams_recovery.core.errors import Damaged, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
 from streams_recovery.core.repository.seal import SealKeys
@@ -25,7 +26,6 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.seals import new_private_key
-from tests.support.storage.s3 import CREDENTIALS
 
 HOLDS = Layout("orders").holds
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded.stores.s3 import CREDENTIALS
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.words import moment_of
@@ -16,7 +17,6 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.seals import new_private_key
 from tests.support.storage.contract import LAYOUT, savepoint
-from tests.support.storage.s3 import CREDENTIALS
 
 FIRST, SECOND = savepoint(1), savepoint(2)
 

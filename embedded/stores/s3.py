@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import boto3
-import pytest
 
+from embedded.foreign import go_program
 from embedded.ports import free_ports
+from embedded.stores.listening import wait_until_listening
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.credentials import StorageCredentials, access_key
-from tests.support.kafka.secured_broker import Authority
-from tests.support.programs.go import go_program
 
 SERVER = ("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 CREDENTIALS = access_key("test-access", "test-secret-canary")
@@ -84,11 +81,11 @@ class S3Server:
         user = ["--access", name, "--secret", f"{name}-secret", "--role", "user"]
         subprocess.run([str(self.program), "admin", *admin, "create-user", *user], check=True, capture_output=True, timeout=60)
         resources = [f"arn:aws:s3:::{location.bucket}", f"arn:aws:s3:::{location.bucket}/*"]
-        policy = {"Version": "2012-10-17", "Statement": []}
+        statements: list[dict[str, Any]] = []
         for action in WRITER_MAY:
             about = resources[:1] if action == "s3:ListBucket" else resources[1:]
-            policy["Statement"].append({"Effect": "Allow", "Principal": {"AWS": [name]}, "Action": [action], "Resource": about})
-        self.client().put_bucket_policy(Bucket=location.bucket, Policy=json.dumps(policy))
+            statements.append({"Effect": "Allow", "Principal": {"AWS": [name]}, "Action": [action], "Resource": about})
+        self.client().put_bucket_policy(Bucket=location.bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": statements}))
         return access_key(name, f"{name}-secret")
 
     def versions(self, location: StorageLocation) -> dict[str, list[str]]:
@@ -100,13 +97,21 @@ class S3Server:
         return found
 
 
+class Signs(Protocol):
+    """A certificate authority: its own certificate, and certificates with keys for servers."""
+
+    certificate: Path
+
+    def issue(self, name: str) -> tuple[Path, Path]: ...
+
+
 def behind(location: StorageLocation, endpoint: str) -> StorageLocation:
     """The same bucket by another address."""
     return replace(location, endpoint=endpoint)
 
 
 @contextmanager
-def s3_server(directory: Path, authority: Authority | None = None) -> Iterator[S3Server]:
+def s3_server(directory: Path, authority: Signs | None = None) -> Iterator[S3Server]:
     """A server on a free loopback port, ended by its pid. With an ``authority`` it speaks TLS, and that has signed its certificate."""
     program = go_program(*SERVER)
     (port,) = free_ports(1)
@@ -134,14 +139,3 @@ def s3_server(directory: Path, authority: Authority | None = None) -> Iterator[S
     finally:
         process.terminate()
         process.wait(timeout=60)
-
-
-def wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    """Wait until a server takes connections on a loopback port."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    pytest.fail(f"the server of the store did not start:\n{log.read_text()}")
