@@ -19,7 +19,6 @@ from streams_recovery.core.archive.tick import HAND_OVER_SECONDS
 from streams_recovery.core.escaping import code, md
 from streams_recovery.core.forms import request_of
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.request import REASON
 from streams_recovery.core.status.first_savepoint import first_lines
@@ -48,10 +47,7 @@ def backup(call: Call) -> None:
     if call.as_json:
         print_json(summary)
     else:
-        line(
-            f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new; survives the "
-            f"loss of the cluster: {survives_text(survives=summary.survives_cluster_loss, unsaved=recovery.config.unsaved_outputs)}"
-        )
+        line(summary.text(recovery.config.unsaved_outputs))
         for text in () if first is None else first_lines(first):
             line(text)
 

@@ -20,7 +20,7 @@ from streams_recovery.core.forms import request_of
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import BEGIN, END, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
-from streams_recovery.core.words import LATEST, moment
+from streams_recovery.core.words import LATEST, count, moment, span
 from streams_recovery.operations import interval, sandbox
 
 
@@ -70,13 +70,13 @@ def _row(entry: DrillEntry) -> tuple[str, ...]:
         _of(entry.rpo_seconds),
         _of(entry.rto_seconds),
         _of(entry.loss_seconds),
-        f"{entry.rows:,}",
+        count(entry.rows),
         entry.restore_id or "-",
     )
 
 
 def _of(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:,.1f} s"
+    return "-" if seconds is None else span(seconds)
 
 
 @asks(*ReprocessOptions.FORM, replace(BEGIN, required=True), replace(END, required=True))

@@ -72,11 +72,7 @@ def verify(
     else:
         for found in report.findings:
             say(str(found))
-        line(
-            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints with those taken before restores, "
-            f"{report.records} entries of logs, {report.files} files, "
-            f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
-        )
+        line(f"{'good' if report.good else 'NOT GOOD'}: {report.counted}, {len(report.findings)} findings")
         if report.sampling is not None:
             line(str(report.sampling))
         for left in report.left_behind.lines() if report.left_behind is not None else ():

@@ -11,7 +11,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import SEALED, forged_records, forged_text, seal_of_savepoint
-from streams_recovery.core.words import command, first_names, moment
+from streams_recovery.core.words import command, count, first_names, moment
 from streams_recovery.operations import unfinished
 
 _DAMAGED, _FORGED = "damaged", "forged"
@@ -47,7 +47,7 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
         return seal_of_savepoint(sealed=sealed, adopted=savepoint_id in adopted)
 
     columns = ("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "seal", "shares files with")
-    rows = (_cells(savepoint_id, one, pin(savepoint_id), seal(savepoint_id)) for savepoint_id, one in found.items())
+    rows = (cells(savepoint_id, one, pin(savepoint_id), seal(savepoint_id)) for savepoint_id, one in found.items())
     print_table(columns, rows, bad=(_DAMAGED, _FORGED))
     if recovery.config.unsaved_outputs:
         line(f"What survives is inputs and state: records of the outputs {first_names(recovery.config.unsaved_outputs)} are not archived.")
@@ -60,12 +60,13 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
         say_command("What is older than the seals is adopted by:", command("seal", name, "--plan"))
 
 
-def _cells(savepoint_id: str, one: Publication | Damaged, pin: str, seal: str) -> tuple[str, ...]:
+def cells(savepoint_id: str, one: Publication | Damaged, pin: str, seal: str) -> tuple[str, ...]:
+    """The row of a savepoint."""
     if isinstance(one, Forged):
         return savepoint_id, "-", _FORGED, "-", "no", "-", pin, _FORGED, "-"
     if isinstance(one, Damaged):
         return savepoint_id, "-", _DAMAGED, "-", "no", "-", pin, seal, one.reason
-    records = f"{one.records:,}{', compacted or merged' if one.replaces else ''}"
+    records = f"{count(one.records)}{', compacted or merged' if one.replaces else ''}"
     survives = "yes" if one.survives_cluster_loss else "no"
     return one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, seal, one.parent_id or "-"
 

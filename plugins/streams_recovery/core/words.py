@@ -28,8 +28,15 @@ _SIZES: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 # From here on a size has the next unit, or no decimal.
 _THREE_DIGITS, _TWO_DIGITS = 999.5, 99.5
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+# From ten minutes on seconds do not matter.
+_SECONDS_COUNT: Final = 10 * _MINUTE
 # From so many days on hours do not matter.
 _MANY_DAYS: Final = 3
+
+
+def count(number: float) -> str:
+    """A whole number as every screen shows it: ``1,204,551``."""
+    return f"{round(number):,}"
 
 
 def size(count: float) -> str:
@@ -41,10 +48,10 @@ def size(count: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """The two largest units that count: ``4 min``, ``3 h 12 min``, ``12 days``, ``0.4 s``."""
+    """The two largest units that count, without seconds from ten minutes on: ``4 min``, ``3 h 12 min``, ``12 days``, ``0.4 s``."""
     if 0 < seconds < 1:
         return f"{seconds:.1f} s"
-    days, rest = divmod(round(seconds), _DAY)
+    days, rest = divmod(round(seconds) if seconds < _SECONDS_COUNT else round(seconds / _MINUTE) * _MINUTE, _DAY)
     hours, rest = divmod(rest, _HOUR)
     minutes, left = divmod(rest, _MINUTE)
     parts = [(days, "day" if days == 1 else "days"), (hours, "h"), (minutes, "min"), (left, "s")]

@@ -1,6 +1,6 @@
 """One application in a few lines: can it be brought back, to when, how long would it take, what is wrong. Pure.
 
-Also numbers and moments as the page says them: short, with the exact value under the pointer.
+Also numbers, sizes and moments as the page says them: as the command line does.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from streams_recovery.core.status.report import Health, RunKind, RunSummary, Sta
 from streams_recovery.core.words import LAST_MOMENT, command
 from streams_recovery.ui.statuses import KnownStatus, without_paths
 
-_MINUTE: Final = 60
-_SECONDS_COUNT: Final = 10 * _MINUTE
 UNKNOWN: Final = "unknown"
 # Titles of the pages with the sections of findings.
 TITLES: Final = {"alerts": "Alerts", "advisor": "Advice"}
@@ -34,27 +32,17 @@ _MOST_SHOWN: Final = 500
 
 def size(count: float | None) -> str:
     """``38.2 GB``."""
-    if count is None:
-        return UNKNOWN
-    return words.size(count)
+    return UNKNOWN if count is None else words.size(count)
 
 
 def number(count: float | None) -> str:
-    """``1.5 million``; small ones as they are."""
-    if count is None:
-        return UNKNOWN
-    for limit, word in ((999_500_000, "billion"), (999_500, "million")):
-        if abs(count) >= limit:
-            return f"{count / (1e9 if word == 'billion' else 1e6):.1f} {word}"
-    return f"{round(count):,}"
+    """``1,500,000``."""
+    return UNKNOWN if count is None else words.count(count)
 
 
 def seconds(length: float | None) -> str:
     """``4 min``, ``3 h 12 min``, ``12 days``: one or two units."""
-    if length is None:
-        return UNKNOWN
-    # Seconds beside ten minutes and more say nothing.
-    return words.span(length if length < _SECONDS_COUNT else round(length / _MINUTE) * _MINUTE)
+    return UNKNOWN if length is None else words.span(length)
 
 
 def age(at: int | None, now: int) -> str:
@@ -70,7 +58,7 @@ def iso(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def utc(at: int, form: str = "%Y-%m-%d %H:%M") -> str:
+def utc(at: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
     """The moment as people read it, in UTC."""
     return datetime.fromtimestamp(at / 1000, UTC).strftime(form)
 
@@ -79,7 +67,7 @@ def moment(at: int | None) -> Markup:
     """A moment that the script of the page says in the reader's zone; in UTC without it."""
     if at is None:
         return Markup("never")
-    return Markup('<time datetime="{iso}" data-at="{at}">{text} UTC</time>').format(iso=iso(at), at=at, text=utc(at))
+    return Markup('<time datetime="{iso}" data-at="{at}">{text}</time>').format(iso=iso(at), at=at, text=words.moment(at))
 
 
 def runbook(address: str) -> Markup:
@@ -320,7 +308,7 @@ def facts(report: StatusReport, now: int, *, sealed: bool) -> tuple[Markup, ...]
         first = report.savepoints[0].captured_at
         word = "savepoint" if report.savepoint_count == 1 else "savepoints"
         since = Markup(" since {}").format(moment(first)) if report.savepoint_count == len(report.savepoints) else Markup("")
-        found.append(Markup("{:,} {}").format(report.savepoint_count, word) + since)
+        found.append(Markup("{} {}").format(number(report.savepoint_count), word) + since)
     if report.repository_bytes is not None:
         grown = growth(report)
         by_day = f" (+{size(grown)}/day)" if grown is not None and grown > 0 else ""

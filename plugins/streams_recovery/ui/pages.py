@@ -185,7 +185,7 @@ class Pages:
         row = overview.overview(name, known, clock)
         if known.report is None:
             return page("unobserved.html", root="../", now=clock, row=row)
-        view = self._view(known.report, at, window, clock)
+        view = view_of(known.report, at, window, clock)
         possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
         compares = _compares(config)
         inspections, unread = self._outputs(config) if compares else ([], None)
@@ -220,7 +220,7 @@ class Pages:
     def instant(self, visitor: Visitor, name: str, at: str, window: str) -> Response:
         """The plan for a chosen instant, as a part of the screen: what the slider asks for."""
         config, known = self._observed(visitor, name)
-        view = self._view(_report(known), at, window, now())
+        view = view_of(_report(known), at, window, now())
         possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
         return page("_instant.html", root="../", name=name, view=view, rows=plan_rows(view.plan), actions=possible)
 
@@ -306,23 +306,6 @@ class Pages:
         return {name: config for name, config in self._configurations.get().applications.items() if visitor.sees(name)}
 
     @staticmethod
-    def _view(report: StatusReport, at: str, window: str, clock: int) -> View:
-        chosen = _moment(at, clock)
-        window = window if window in WINDOWS else default_window(report, clock)
-        span = shown(report, window, clock)
-        step = max(1, (span.end - span.begin) // _STEPS // MINUTE_MS) * MINUTE_MS
-        return View(
-            chosen=chosen,
-            at_end=not at,
-            window=window,
-            begin=span.begin,
-            end=span.end,
-            step=step,
-            image=timeline(report, span, chosen),
-            plan=instant(report, chosen, now=clock),
-        )
-
-    @staticmethod
     def _runs(visitor: Visitor, config: ApplicationConfig) -> str:
         """JSON that the script needs to show the runs in progress: their DAGs, as far as the visitor may see them."""
         dags = {"own": own_dags(config.name), "shared": shared_dags()}
@@ -343,6 +326,24 @@ class View:
     step: int
     image: Markup
     plan: Instant
+
+
+def view_of(report: StatusReport, at: str, window: str, clock: int) -> View:
+    """The timeline of a status, and what is to be said of an instant; empty for the newest one."""
+    chosen = _moment(at, clock)
+    window = window if window in WINDOWS else default_window(report, clock)
+    span = shown(report, window, clock)
+    step = max(1, (span.end - span.begin) // _STEPS // MINUTE_MS) * MINUTE_MS
+    return View(
+        chosen=chosen,
+        at_end=not at,
+        window=window,
+        begin=span.begin,
+        end=span.end,
+        step=step,
+        image=timeline(report, span, chosen),
+        plan=instant(report, chosen, now=clock),
+    )
 
 
 def _compares(config: ApplicationConfig) -> str:

@@ -74,7 +74,7 @@ def _replaced(plan: Instant) -> Markup:
 
 def _moves(plan: Instant) -> Markup:
     state = f", about {size(plan.bytes)} of state" if plan.bytes is not None else ""
-    return Markup('<span title="{:,} records">{} records</span>{}').format(plan.records, number(plan.records), state)
+    return Markup("{} records{}").format(number(plan.records), state)
 
 
 def _takes(needed: TimeNeeded | None) -> Markup:

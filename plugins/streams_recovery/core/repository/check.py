@@ -20,7 +20,7 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile
 from streams_recovery.core.repository.retention import KeptWork
-from streams_recovery.core.words import LATEST_MS, first_names
+from streams_recovery.core.words import LATEST_MS, count, first_names
 
 EVERYTHING = 100.0
 # Digits of the number in the name of a log's entry.
@@ -217,6 +217,19 @@ class CheckReport(StructureFacts):
     files: int
     files_read: int
     rows_read: int
+
+    @property
+    def counted(self) -> str:
+        """What was checked."""
+        return (
+            f"{count(self.savepoints)} savepoints with those taken before restores, {count(self.records)} entries of logs, {self.files_text}, "
+            f"{count(self.files_read)} of them read with {count(self.rows_read)} rows"
+        )
+
+    @property
+    def files_text(self) -> str:
+        """How many files were checked."""
+        return f"{count(self.files)} files"
 
     @property
     def checked_nothing(self) -> bool:

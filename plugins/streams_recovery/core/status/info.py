@@ -14,7 +14,7 @@ from typing import Final
 from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
-from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import SEALED, forged_records, seal_of_savepoint
 from streams_recovery.core.repository.survival import survives_text
@@ -25,10 +25,12 @@ from streams_recovery.core.status.report import (
     RunKind,
     SitesStatus,
     StatusReport,
+    come_by,
     disk_bytes,
+    newest_exact,
     recovery_point,
 )
-from streams_recovery.core.words import command, moment, size, span
+from streams_recovery.core.words import command, count, moment, size, span
 
 
 class InfoSource(enum.StrEnum):
@@ -40,8 +42,8 @@ class InfoSource(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationInfo(Glance):
-    """One application. ``looked_at`` is when it was looked at, in milliseconds. ``age_seconds`` is the age now of the newest savepoint that brings state back
-    exactly, None without one; ``objective_met`` is None if nothing is promised and nothing scheduled. ``problems`` are parts that could not be looked
+    """One application. ``looked_at`` is when it was looked at, in milliseconds. ``age_seconds`` is the age now of the newest exact savepoint, None
+    without one; ``objective_met`` is None if nothing is promised and nothing scheduled. ``problems`` are parts that could not be looked
     at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals. ``sites`` are as they are on
     record now, with what the monitor last saw of them. ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the ``archive``
     as it is now, None if nothing was ever archived.
@@ -112,7 +114,8 @@ def info_of_repository(
     """
     whole = [one for one in found.values() if isinstance(one, Publication)]
     damaged = tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged))
-    exact = newest_exact(found)
+    come = come_by(whole, present.now)
+    exact = None if (chosen := newest_exact(come)) is None else _facts_of(chosen)
     age = _age(exact, present.now)
     met = _met(age, present.objective)
     return ApplicationInfo(
@@ -121,7 +124,7 @@ def info_of_repository(
         source=InfoSource.REPOSITORY,
         looked_at=present.now,
         health=_seen(found, exact, wrong=bool(damaged or forged) or met is False),
-        newest=_facts_of(whole[-1]) if whole else None,
+        newest=_facts_of(come[-1]) if come else None,
         newest_exact=exact,
         savepoints=len(whole) + len(damaged),
         damaged=damaged,
@@ -152,12 +155,6 @@ def _seen(found: Mapping[str, object], exact: SavepointFacts | None, *, wrong: b
     if not found:
         return Health.UNKNOWN
     return Health.TROUBLE if exact is None else Health.ATTENTION if wrong else Health.UNKNOWN
-
-
-def newest_exact(found: Mapping[str, Publication | Damaged]) -> SavepointFacts | None:
-    """The newest savepoint that brings state back exactly, None when there is none."""
-    whole = (one for one in reversed(list(found.values())) if isinstance(one, Publication))
-    return next((_facts_of(one) for one in whole if one.consistency is Consistency.EXACT and one.profile is Profile.FULL), None)
 
 
 def _age(exact: SavepointFacts | None, now: int) -> float | None:
@@ -197,7 +194,7 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
     if info.sites != SitesStatus():
         yield "site", _sites(info.sites)
     stored = "" if info.repository_bytes is None else f", {size(info.repository_bytes)} in the repository"
-    yield "savepoints", f"{info.savepoints:,}{stored}"
+    yield "savepoints", f"{count(info.savepoints)}{stored}"
     yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now, info.unsaved_outputs)
     if info.newest_exact != info.newest:
         yield "newest exact", "there is none" if info.newest_exact is None else _savepoint(info.newest_exact, now, info.unsaved_outputs)
@@ -257,7 +254,7 @@ def _by_whom(source: InfoSource) -> str:
 
 
 def _savepoint(found: SavepointFacts, now: int, unsaved: Sequence[str]) -> str:
-    what = f"{found.consistency}, {found.profile}, {found.records:,} records in {found.files:,} files"
+    what = f"{found.consistency}, {found.profile}, {count(found.records)} records in {count(found.files)} files"
     survives = survives_text(survives=found.survives_cluster_loss, unsaved=unsaved)
     return f"{found.savepoint_id}, {_when(found.captured_at, now)}, {what}; survives the loss of the cluster: {survives}"
 

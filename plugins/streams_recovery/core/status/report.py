@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from streams_recovery.core import codec
 from streams_recovery.core.archive.log import Archive, Extended
 from streams_recovery.core.archive.tick import is_at_work
 from streams_recovery.core.checks.check import CheckPlace, Found, Occasion, Severity
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.repository.seal import ForgedRecord
@@ -25,6 +25,7 @@ from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, Mom
 
 # Partitions that are named.
 _NAMED: Final = 10
+One = TypeVar("One", bound=SavepointFacts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +333,18 @@ class StatusReport(Glance):
 
     def _age(self, moment: int) -> float:
         return max(0.0, (self.taken_at - moment) / 1000)
+
+
+def come_by(found: Iterable[One], now: int) -> list[One]:
+    """Savepoints whose time has come at ``now`` (ms). One of a later time would have no age until then."""
+    return [one for one in found if one.captured_at <= now + CLOCK_DIFFERENCE_MS]
+
+
+def newest_exact(found: Iterable[One]) -> One | None:
+    """Of savepoints, the newest last, the one that a restore takes by default: the newest exact one with state, else the newest exact one."""
+    exact = [one for one in found if one.consistency is Consistency.EXACT]
+    full = [one for one in exact if one.profile is Profile.FULL]
+    return next(reversed(full or exact), None)
 
 
 def recovery_point(newest: SavepointFacts | None, archive: ArchiveStatus | None) -> int | None:

@@ -296,12 +296,11 @@ def raise_unless_good(report: CheckReport) -> None:
     """Raise ``Damaged`` with the first findings, and for a report that checked nothing. Its next step is that of the worst cause."""
     if report.good:
         return
-    counted = f"{report.savepoints} savepoints, {report.files} files, {report.files_read} read, {report.rows_read} rows"
     first = "; ".join(str(found) for found in report.findings[:3])
     raise Damaged(
-        f"{len(report.findings)} findings in the repository of {report.application_id} ({counted}): {first}"
+        f"{len(report.findings)} findings in the repository of {report.application_id} ({report.counted}): {first}"
         if report.findings
-        else f"the check of {report.application_id} checked nothing ({counted})",
+        else f"the check of {report.application_id} checked nothing ({report.counted})",
         next_step=report.causes[0].next_step,
         check=report.check_id,
         causes=[cause.value for cause in report.causes],

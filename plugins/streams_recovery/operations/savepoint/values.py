@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streams_recovery.core import codec
@@ -12,9 +13,11 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CutFacts, PartitionCut, TopicAtCut
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.publication import SavepointFacts
+from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import PartitionCopy
 from streams_recovery.core.savepoint.request import SavepointRequest
+from streams_recovery.core.words import count, span
 
 # The notes that the copy leaves.
 PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
@@ -96,7 +99,7 @@ class CutSummary:
     def text(self) -> str:
         """How it was read, and how good it is."""
         named = "" if self.left_out is None else f", read by the names of transactions ({self.left_out:,} records of others left out)"
-        return f"{self.consistency} over {self.partitions} partitions, application held {self.held_seconds:.1f} s{named}"
+        return f"{self.consistency} over {self.partitions} partitions, application held {span(self.held_seconds)}{named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +185,14 @@ class PublishedSavepoint(SavepointFacts):
     tail_records: int
     topics: int
     warnings: tuple[str, ...]
+
+    def text(self, unsaved: Sequence[str]) -> str:
+        """The savepoint in a line. ``unsaved`` are outputs whose records savepoints do not have."""
+        survives = survives_text(survives=self.survives_cluster_loss, unsaved=unsaved)
+        return (
+            f"savepoint {self.savepoint_id}: {self.consistency}, {count(self.records)} records, {count(self.new_records)} new; survives the loss of the "
+            f"cluster: {survives}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

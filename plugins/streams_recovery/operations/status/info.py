@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.status.info import ApplicationInfo, PresentFacts, info_of_report, info_of_repository, newest_exact
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.status.info import ApplicationInfo, PresentFacts, info_of_report, info_of_repository
+from streams_recovery.core.status.report import come_by, newest_exact
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.log import newest
 from streams_recovery.operations.status.stored import limits, outline, see_archive, sites_now
@@ -14,13 +16,15 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
     """
     report, known = newest(recovery.repository, recovery.layout), limits(recovery)
     found = {} if report is not None else recovery.savepoints.summaries()
+    whole = come_by((one for one in found.values() if isinstance(one, Publication)), recovery.clock())
+    exact = newest_exact(whole) if report is None else report.newest_exact
     present = PresentFacts(
         now=recovery.clock(),
         objective=known.late_after if known.newest_age is None else known.newest_age,
         loss=known.loss,
         sealed=recovery.repository.seals is not None,
         sites=sites_now(recovery),
-        archive=see_archive(recovery, outline(recovery, newest_exact(found) if report is None else report.newest_exact)).status,
+        archive=see_archive(recovery, outline(recovery, exact)).status,
         unsaved_outputs=recovery.config.unsaved_outputs,
     )
     if report is not None:

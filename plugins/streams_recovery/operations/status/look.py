@@ -43,6 +43,7 @@ from streams_recovery.core.status.report import (
     StatusReport,
     TopicStatus,
     disk_bytes,
+    newest_exact,
 )
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.operations.context import RecoveryContext
@@ -53,7 +54,7 @@ from streams_recovery.operations.status.estimate import estimate_by_earlier, est
 from streams_recovery.operations.status.log import newest, record, shorten, status_log
 from streams_recovery.operations.status.notices import advice
 from streams_recovery.operations.status.repository import repository_facts, savepoints_of_the_past
-from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints, newest_exact, runs
+from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints, runs
 from streams_recovery.operations.status.sites import tend_fences, with_standbys
 from streams_recovery.operations.status.stored import ArchiveSeen, limits, outline, recorded, see_archive
 

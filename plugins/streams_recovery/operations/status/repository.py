@@ -14,7 +14,7 @@ from streams_recovery.core.repository.ownership import OwnershipEntry, Role, rol
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import DeletionOutlook, Pins
 from streams_recovery.core.repository.seal import forged_records
-from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, QuarantineEntry, quarantine_of
+from streams_recovery.core.restore.point_in_time import QuarantineEntry, quarantine_of
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import (
     CheckState,
@@ -26,7 +26,7 @@ from streams_recovery.core.status.facts import (
     RepositoryFacts,
     SavepointRun,
 )
-from streams_recovery.core.status.report import SavepointSummary
+from streams_recovery.core.status.report import SavepointSummary, come_by, newest_exact
 from streams_recovery.core.topic_holds.log import HoldPurpose
 from streams_recovery.core.words import is_ahead, moment_of
 from streams_recovery.operations import quiesce_record, topic_holds
@@ -35,7 +35,7 @@ from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.check import newest_check
 from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
-from streams_recovery.operations.status.savepoints import Savepoints, began, ids_below, lock_now, lock_records, newest_exact, open_restores
+from streams_recovery.operations.status.savepoints import Savepoints, began, ids_below, lock_now, lock_records, open_restores
 from streams_recovery.operations.status.stored import ArchiveSeen
 from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
@@ -47,7 +47,7 @@ _SAVEPOINT: Final = "savepoint "
 
 def savepoints_of_the_past(recovery: RecoveryContext, found: Savepoints) -> list[SavepointSummary]:
     """Savepoints whose time has come. One of a later time would have no age until then."""
-    return [one for one in found.summaries if one.captured_at <= recovery.clock() + CLOCK_DIFFERENCE_MS]
+    return come_by(found.summaries, recovery.clock())
 
 
 def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: ArchiveSeen) -> RepositoryFacts:

@@ -14,7 +14,6 @@ from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, NotFound, RecoveryError
-from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart, reached
 from streams_recovery.core.repository.lease import LockRecord
@@ -93,13 +92,6 @@ def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, seg
         damaged=tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)),
         pins=marks,
     )
-
-
-def newest_exact(summaries: Sequence[SavepointSummary]) -> SavepointSummary | None:
-    """The savepoint that a restore takes by default: the newest exact one with state, else the newest exact one."""
-    exact = [one for one in summaries if one.consistency is Consistency.EXACT]
-    full = [one for one in exact if one.profile is Profile.FULL]
-    return next(reversed(full or exact), None)
 
 
 def _summary(
@@ -371,7 +363,7 @@ def _check(recovery: RecoveryContext, check_id: str) -> RunSummary | None:
         began_at=at,
         ended_at=at,
         succeeded=verdict.good,
-        outcome=f"{verdict.level}: {verdict.files} files{_sampling(verdict, at)}"
+        outcome=f"{verdict.level}: {verdict.files_text}{_sampling(verdict, at)}"
         if verdict.good
         else ", ".join(cause.value for cause in verdict.causes),
         rpo_seconds=None,

@@ -24,7 +24,7 @@
     if (form === "time") return time;
     if (form === "day") return day;
     if (form === "short") return `${day} ${time}`;
-    return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${time}`;
+    return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${time}:${two(d.getSeconds())}`;
   };
   const offset = (at) => {
     const minutes = -new Date(at).getTimezoneOffset();

@@ -12,7 +12,7 @@ from streams_recovery.core.repository.retention import DAY_MS, Pin
 from streams_recovery.core.restore.point_in_time import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import RepositoryFacts, SavepointRun, judge
-from streams_recovery.core.status.report import RunKind
+from streams_recovery.core.status.report import RunKind, newest_exact
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
@@ -24,7 +24,7 @@ from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.savepoint.damage import note_lost_files
 from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.repository import repository_facts
-from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact, runs
+from streams_recovery.operations.status.savepoints import list_savepoints, runs
 from streams_recovery.operations.status.stored import ArchiveSeen
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.examples.observed import observed
