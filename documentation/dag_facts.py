@@ -166,6 +166,13 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         command="streams-recovery verify orders --level full",
         more="airflow.md#streams_check_name",
     ),
+    "streams_mirror": DagFacts(
+        when="after each savepoint, or at the times of `storage.mirror.schedule`, where the configuration has a second place; and by hand",
+        stops=NOTHING,
+        how_long="it takes no lock either: savepoints and restores continue",
+        command="streams-recovery mirror orders",
+        more="storage.md#a-second-place",
+    ),
     "streams_compact": DagFacts(
         when="by hand for any application, and on `compact.schedule` where it is set",
         stops=NOTHING,

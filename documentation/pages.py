@@ -54,7 +54,7 @@ def write() -> Iterator[str]:
         )
         os.environ.pop("STREAMS_RECOVERY_CONFIG_DIR", None)
         # The example has every DAG that there is.
-        os.environ["STREAMS_RECOVERY_ARCHIVE"] = "true"
+        os.environ["STREAMS_RECOVERY_ARCHIVE"] = os.environ["STREAMS_RECOVERY_MIRROR"] = "true"
         for name, text in {**dag_pages(), **command_page()}.items():
             path = DOCS / name
             if not path.exists() or path.read_text(encoding="utf-8") != text:

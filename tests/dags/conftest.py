@@ -25,6 +25,7 @@ os.environ.update(
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         # The example has every DAG that there is.
         "STREAMS_RECOVERY_ARCHIVE": "true",
+        "STREAMS_RECOVERY_MIRROR": "true",
     }
 )
 

@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowException
 
 from streams_recovery.config.schedules import plain
 from streams_recovery.operations.compaction import How
-from streams_recovery.operators.base import too_late
-from tests.support.airflow.parsed_dags import ARCHIVE, BACKUP, COMPACT, DESTRUCTIVE, EXPIRE, NAME, RUN, VERIFY
+from streams_recovery.operators.base import savepoints_of, too_late
+from tests.support.airflow.parsed_dags import ARCHIVE, BACKUP, COMPACT, DESTRUCTIVE, EXPIRE, MIRROR, NAME, RUN, VERIFY
 
 
 def test_a_check_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
@@ -76,6 +76,13 @@ def test_small_files_are_merged_before_anything_expires_and_a_merge_that_fails_f
     leaves = {task.task_id for task in dag.tasks if not task.downstream_task_ids}
     assert leaves == {"expire", "merged"}, "a merge that failed fails the run, which an expiry that succeeds would hide"
     assert (dag.get_task("merge.plan").apply, dag.get_task("expire").apply) == ("{{ params.apply }}",) * 2
+
+
+def test_a_second_place_is_filled_behind_each_savepoint_and_touches_no_application(dags: dict[str, Any]) -> None:
+    dag = dags[MIRROR]
+    assert (dag.catchup, dag.max_active_runs, dag.task_ids) == (False, 1, ["mirror"])
+    assert dag.timetable.asset_condition == savepoints_of(NAME)
+    assert dag.get_task("mirror").retries == 2, "a store that does not answer for a while is no reason to fail"
 
 
 def test_a_compaction_publishes_only_what_its_job_has_proven_and_touches_no_application(dags: dict[str, Any]) -> None:

@@ -51,6 +51,7 @@ WAYS: Final[Mapping[str, Workflow[object] | None]] = {
     "scheduled run": maintenance.SCHEDULED_RUN,
     "check": maintenance.CHECK,
     "expiry": maintenance.EXPIRY,
+    "second place": maintenance.MIRRORING,
     "compaction": maintenance.COMPACTION,
     "table of state": maintenance.EXPORT,
     "comparison": maintenance.COMPARISON,

@@ -16,7 +16,7 @@ MOST = 4
 REASONS = {
     "a workload that was found may lack what a configuration must have": (("FoundWorkload", "KubernetesRuns"),),
     "a file may have the keys of both backends, so that a variable chooses between them; a location has those of one": (
-        ("Storage", "StorageLocation"),
+        ("StorageLocation", "StoragePlace"),
     ),
     "the stored form is columns: one text for all files where a file has a number": (("SegmentFile", "StoredFiles"),),
     "a detail is stored for the page, which opens it in place of the manifest and its tables": (

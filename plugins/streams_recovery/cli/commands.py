@@ -111,6 +111,11 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
         Command("archive", "backup:archive", "Archive inputs and globals all the time, every archive.interval, until it is stopped."),
         Command("monitor", "monitor:monitor", "Look at applications as the monitor does, store what is seen, and print what is found."),
         Command("verify", "maintenance:verify", "Check that savepoints are still what was written."),
+        Command(
+            "mirror",
+            "maintenance:mirror",
+            "Copy what is missing in `storage.mirror`, the second place of the repository, and read it there.",
+        ),
         Command("expire", "maintenance:expire", "Expire savepoints that no rule of `retention` keeps."),
         Command("compatible", "look:compatible", "Say whether a new version of an application can go on with the state of a savepoint."),
         Command(

@@ -24,6 +24,7 @@ from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.forms import reason_field
 from streams_recovery.core.remedies.locks import NO_RUN_LEFT, proof_of_death
 from streams_recovery.core.repository.check import Cause
+from streams_recovery.core.repository.mirror import mirror_outline, mirror_text
 from streams_recovery.core.words import LATEST, command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
@@ -122,6 +123,31 @@ def expire(call: Call, *, as_configured: AsConfigured = False) -> None:
             say("The bucket keeps versions: what was removed takes room until a lifecycle rule of the bucket lets older versions go")
     if report.left or report.plan.not_judged:
         raise typer.Exit(LEFT_BEHIND)
+
+
+@asks(without=("logs", "approve"))
+def mirror(
+    call: Call,
+    *,
+    full: Annotated[bool, typer.Option("--full", help="Read everything that is there already, too, and put back what is missing.")] = False,
+) -> None:
+    """Copy what is missing in `storage.mirror`, the second place of the repository, and read it there. Overwrites and deletes nothing, so it does not ask."""
+    with recovery_of(call.name, call.configs) as recovery:
+        if call.plan_only:
+            plan = maintenance.plan_mirror(recovery, full=full)
+            print_json(mirror_outline(plan)) if call.as_json else page(mirror_text(plan))
+            return
+        report = maintenance.fill_mirror(recovery, say, full=full)
+    if call.as_json:
+        print_json(report)
+    else:
+        line(
+            f"{report.copied:,} objects with {report.bytes:,} bytes were copied to {report.place}, {report.proven:,} that were there are what they should "
+            f"be; {len(report.savepoints)} savepoints are in two places since now"
+        )
+        for one in report.damaged:
+            say(one.why)
+    maintenance.raise_unless_mirrored(report)
 
 
 @asks(without=("logs",))

@@ -25,13 +25,13 @@ from streams_recovery.config.fields import (
     accepted_by,
     default_of,
 )
-from streams_recovery.config.rules import Level, RunLimit, Schedule
+from streams_recovery.config.rules import AFTER_SAVEPOINTS, Level, RunLimit, Schedule, ScheduleBehindSavepoints
 from streams_recovery.core.approval import ApprovalRule
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.panels import DagGroup
-from streams_recovery.core.repository.layout import Encryption, StorageLocation, place_in
+from streams_recovery.core.repository.layout import Encryption, StorageLocation, overlap, place_in
 from streams_recovery.core.repository.retention import Apply
 from streams_recovery.core.repository.seal import public_bytes
 from streams_recovery.core.savepoint.topology import Declared
@@ -112,8 +112,8 @@ class SealSection(Section):
         return self
 
 
-class Storage(Section):
-    """The repository. Keys of the backend that is not chosen are checked but unused, so that a variable can choose between them."""
+class StoragePlace(Section):
+    """A place for a repository. Keys of the backend that is not chosen are checked but unused, so that a variable can choose between them."""
 
     backend: Literal["filesystem", "s3", "gcs", "azure"]
     path: LocalPath | None = None
@@ -128,7 +128,6 @@ class Storage(Section):
     ca_file: LocalPath | None = None
     sse: Encryption | None = None
     kms_key_id: Text | None = None
-    seal: SealSection | None = None
 
     @property
     def location(self) -> StorageLocation:
@@ -187,6 +186,35 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "gcs": ("bucket",),
     "azure": ("account", "bucket"),
 }
+
+
+class Mirror(StoragePlace):
+    """The second place of the repository, with the same seals. ``schedule`` is when it is filled: behind each savepoint, or at times of its own.
+    ``enabled`` is for a variable that switches it.
+    """
+
+    enabled: Switch = True
+    schedule: ScheduleBehindSavepoints = AFTER_SAVEPOINTS
+
+
+class Storage(StoragePlace):
+    """The repository, and a second place for it."""
+
+    seal: SealSection | None = None
+    mirror: Mirror | None = None
+
+    @property
+    def second_place(self) -> Mirror | None:
+        """The mirror, None where it is switched off."""
+        return self.mirror if self.mirror is not None and self.mirror.enabled else None
+
+    @model_validator(mode="after")
+    def _two_places(self) -> Self:
+        second = self.second_place
+        if second is not None and (why := overlap(self.location, second.location)) is not None:
+            raise ValueError(f"mirror: {why}; a copy in the same place is lost with it")
+        return self
+
 
 Person = Annotated[Text, Field(max_length=256)]
 Role = Annotated[Text, Field(max_length=64)]

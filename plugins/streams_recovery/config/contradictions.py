@@ -162,6 +162,7 @@ def _scheduled(config: ApplicationConfig) -> Iterator[_Scheduled]:
         "streams_drill": ("drill", config.drill.schedule if config.drill is not None and config.drill.enabled else None),
         "streams_compact": ("compact", config.compact.schedule),
         "streams_expire": ("retention", config.retention.schedule),
+        "streams_mirror": ("storage.mirror", None if config.storage.second_place is None else config.storage.second_place.schedule),
     }
     for dag_id, (section, schedule) in sections.items():
         if schedule is not None:

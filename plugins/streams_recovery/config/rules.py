@@ -7,7 +7,7 @@ imports of this module would double their time.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
@@ -54,6 +54,9 @@ def _cron(value: Any) -> Any:
 
 
 Schedule = Annotated[str | None, BeforeValidator(_schedule)]
+# The schedule of work that follows each savepoint.
+AFTER_SAVEPOINTS: Final = "savepoints"
+ScheduleBehindSavepoints = Annotated[str | None, BeforeValidator(lambda value: value if value == AFTER_SAVEPOINTS else _schedule(value))]
 Cron = Annotated[str, BeforeValidator(_cron)]
 Level = Annotated[str, AfterValidator(accepted_by(parse_level))]
 RunLimit = Annotated[str, AfterValidator(explained(lambda value: scheduled_run.parse_limit(value).text))]

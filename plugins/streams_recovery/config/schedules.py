@@ -8,6 +8,7 @@ from typing import Any, Final
 from croniter import croniter
 
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.rules import AFTER_SAVEPOINTS
 
 _SCHEDULED: Final = ("backup", "retention", "check", "compact", "drill", "run", "monitor")
 
@@ -20,6 +21,10 @@ def resolved(config: ApplicationConfig) -> ApplicationConfig:
         for name, section in sections.items()
         if section is not None and section.schedule is not None
     }
+    mirror = config.storage.mirror
+    if mirror is not None and mirror.schedule not in (None, AFTER_SAVEPOINTS):
+        planned = mirror.model_copy(update={"schedule": plain(str(mirror.schedule), config.name, "mirror")})
+        changed["storage"] = config.storage.model_copy(update={"mirror": planned})
     return config.model_copy(update=changed)
 
 

@@ -30,7 +30,7 @@ class DagGroup(enum.StrEnum):
 
 # By the id of the DAG, for one application without its name.
 _DAGS: Final = {
-    DagGroup.EVERY_DAY: ("streams_backup", "streams_archive", "streams_check", "streams_run", "streams_monitor"),
+    DagGroup.EVERY_DAY: ("streams_backup", "streams_archive", "streams_check", "streams_mirror", "streams_run", "streams_monitor"),
     DagGroup.WAYS_BACK: (
         "streams_restore_full",
         "streams_restore_pitr",

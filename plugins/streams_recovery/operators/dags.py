@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, CronTriggerTimetable, Param, get_parsing_context
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, CronTriggerTimetable, Param, get_parsing_context
 
 from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
@@ -65,7 +65,7 @@ def scheduled(
     name: str,
     config: ApplicationConfig,
     *,
-    schedule: CronTriggerTimetable | CronDataIntervalTimetable | str | None,
+    schedule: CronTriggerTimetable | CronDataIntervalTimetable | Asset | str | None,
     doc: str | None,
     description: str,
     **others: Any,

@@ -103,6 +103,19 @@ class ExpireOperator(ApplyOperator):
         return report
 
 
+class MirrorOperator(StepOperator):
+    """Copy what the second place of the repository lacks, and read it there. Fails the run when something is not there or is another one."""
+
+    takes = steps.MIRROR
+
+    def step(self, recovery: RecoveryContext, context: Context) -> maintenance.MirrorReport:
+        report: maintenance.MirrorReport = self.called(recovery, lambda text: self.log.info("%s", text))
+        for one in report.damaged:
+            self.log.error("%s", one.why)
+        maintenance.raise_unless_mirrored(report)
+        return report
+
+
 class PlanCompactionOperator(StepOperator):
     """Show what would be compacted, and leave the job its specification. Skips when there is nothing to do. ``savepoint`` is an id or ``latest``,
     ``how`` is ``latest-per-key`` or ``small-files``.

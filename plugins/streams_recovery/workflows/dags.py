@@ -11,7 +11,7 @@ _RESTORES: Final = tuple(strategy.DAG.removeprefix("streams_") for strategy in S
 # Kinds of DAGs that there are once for all applications, and once more for each with DAGs of its own: ``access.own_dags``, or a schedule.
 _SHARED: Final = (*_RESTORES, "clone", "append_quarantine", "compare", "compare_outputs", "look_up", "compact")
 # Kinds that there are once for each application.
-_EACH: Final = ("backup", "archive", "check", "expire", "drill", "run", "reprocess")
+_EACH: Final = ("backup", "archive", "check", "expire", "mirror", "drill", "run", "reprocess")
 
 
 def own_dags(name: str) -> tuple[str, ...]:
@@ -36,6 +36,8 @@ def removed_dags(config: ApplicationConfig) -> frozenset[str]:
         off.add("clone")
     if config.compact.schedule is not None:
         off.discard("compact")
+    if config.storage.second_place is None:
+        off.add("mirror")
     if not config.runs_at_times:
         off.add("run")
     without = {kind for kind in (*_EACH, *_SHARED) if not config.has_dag(f"streams_{kind}")}

@@ -1,4 +1,5 @@
-"""Workflows on savepoints that are there: check, compaction, expiry, export, comparison, look-up, and the append of input that a restore has set aside.
+"""Workflows on savepoints that are there: check, compaction, expiry, copies in a second place, export, comparison, look-up, and the append of input that a
+restore has set aside.
 
 Two workflows take no savepoint: an application that is down between its runs is started and stopped (a sensor does the waiting in between); and the real
 outputs are compared with those of a clone or of an interval, which reads only and takes no lock.
@@ -46,6 +47,9 @@ PLAN_EXPIRY: Final = Step(
 )
 EXPIRE: Final = Step(name="expire", call=maintenance.expire, result=maintenance.ExpireReport, limit=timedelta(hours=2))
 EXPIRY: Final = Workflow(opening=PLAN_EXPIRY, steps=(EXPIRE,), result=EXPIRE)
+
+MIRROR: Final = Step(name="mirror", call=maintenance.fill_mirror, result=maintenance.MirrorReport, limit=LONG, **_AGAIN)
+MIRRORING: Final = Workflow(opening=MIRROR, result=MIRROR)
 
 PLAN_APPEND: Final = Step(name="plan", call=restore.plan_append, result=restore.AppendPlan)
 OPEN_APPEND: Final = Step(name="open_append", call=restore.open_append, result=AppendTicket)

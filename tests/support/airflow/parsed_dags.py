@@ -22,8 +22,10 @@ WAYS_BACK: Final = (*RESTORE_DAGS, CLONE, APPEND)
 MONITOR: Final = "streams_monitor"
 LOOKS: Final = tuple(dag_id for dag_id in shared_dags() if dag_id not in WAYS_BACK)
 OF_ALL: Final = (*WAYS_BACK, *LOOKS, MONITOR)
-PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "archive", "check", "expire", "drill", "run", "reprocess")]
-BACKUP, ARCHIVE, VERIFY, EXPIRE, DRILL, RUN, REPROCESS = PER_APPLICATION
+PER_APPLICATION = [
+    f"streams_{what}_order-processing" for what in ("backup", "archive", "check", "expire", "mirror", "drill", "run", "reprocess")
+]
+BACKUP, ARCHIVE, VERIFY, EXPIRE, MIRROR, DRILL, RUN, REPROCESS = PER_APPLICATION
 # An application has one of its own where it has a schedule.
 COMPACT = "streams_compact"
 RESTORE, UNDO, REBUILD, PITR = (strategy.DAG for strategy in (FromSavepoint, Undo, Rebuild, AsOfMoment))

@@ -63,13 +63,27 @@ def connection_of(credentials: StorageCredentials) -> dict[str, object]:
     return {"conn_type": "aws", "login": found["access_key_id"], "password": found["secret_access_key"]}
 
 
-def write_config(directory: Path, location: StorageLocation, *, connection: str | None = "store", always: bool = False) -> None:
+def write_config(
+    directory: Path,
+    location: StorageLocation,
+    *,
+    connection: str | None = "store",
+    always: bool = False,
+    mirror: StorageLocation | None = None,
+) -> None:
     """The configuration file of the golden application. With ``always`` Spark does small jobs too."""
-    storage: dict[str, object] = {"backend": location.backend, "path": location.path}
-    if location.bucket is not None:
-        address = {"account": location.account, "bucket": location.bucket, "prefix": location.prefix, "endpoint": location.endpoint}
-        storage |= {**address, "path_style": True, "allow_http": True, "connection": connection}
+    storage = _section(location, connection)
+    if mirror is not None:
+        storage["mirror"] = _section(mirror, connection)
     (directory / "golden.yaml").write_text(CONFIG.format(storage=json.dumps(storage), always=json.dumps(always)))
+
+
+def _section(location: StorageLocation, connection: str | None) -> dict[str, object]:
+    section: dict[str, object] = {"backend": location.backend, "path": location.path}
+    if location.bucket is None:
+        return section
+    address = {"account": location.account, "bucket": location.bucket, "prefix": location.prefix, "endpoint": location.endpoint}
+    return {**section, **address, "path_style": True, "allow_http": True, "connection": connection}
 
 
 @contextmanager

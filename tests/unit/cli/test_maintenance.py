@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.app import app
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.errors import LockHeld
+from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.retention import Announcement
@@ -56,6 +56,42 @@ def printed(done: Result) -> Any:
 def approved(run: Run, *words: str) -> Any:
     """The JSON that a command printed after its plan was approved."""
     return printed(run(*words, "--approve", printed(run(*words, "--plan"))["approve"]))
+
+
+def second_place(directory: Path, path: str) -> None:
+    """Write a second place into the configuration."""
+    written = json.loads((directory / "shop.yaml").read_text())
+    written["storage"]["mirror"] = {"backend": "filesystem", "path": path}
+    (directory / "shop.yaml").write_text(json.dumps(written))
+
+
+def test_a_second_place_is_filled_and_what_is_damaged_is_named(run: Run, tmp_path: Path) -> None:
+    assert "storage.mirror" in str(run("mirror", "shop", as_json=False).exception)
+    second_place(tmp_path, "second")
+    plan = printed(run("mirror", "shop", "--plan"))
+    assert (plan["copies"] > 0, plan["proven"], FIRST in plan["savepoints"]) == (True, 0, True)
+    assert not list((tmp_path / "second").rglob("manifest*"))
+    shown = run("mirror", "shop", "--plan", as_json=False).output
+    assert f"Savepoints that are in one place only: {', '.join(plan['savepoints'])}." in shown
+    done = printed(run("mirror", "shop"))
+    assert (done["copied"], done["bytes"], done["savepoints"]) == (plan["copies"], plan["bytes"], plan["savepoints"])
+    said = run("mirror", "shop", as_json=False)
+    assert (said.exit_code, said.stdout.split()[0]) == (0, "0")
+    odd = next((tmp_path / "second").rglob("*.parquet"))
+    odd.write_bytes(bytes(len(odd.read_bytes())))
+    assert run("mirror", "shop", as_json=False).exit_code == 0, "what was proven is not read again"
+    found = run("mirror", "shop", "--full", as_json=False)
+    assert isinstance(found.exception, Damaged)
+    assert odd.relative_to(tmp_path / "second").as_posix() in found.stderr
+    odd.unlink()
+    assert printed(run("mirror", "shop", "--full"))["copied"] == 1
+
+
+def test_the_first_place_as_a_second_one_is_a_mistake_of_the_configuration(run: Run, tmp_path: Path) -> None:
+    second_place(tmp_path, "repository")
+    refused = run("mirror", "shop", as_json=False)
+    assert isinstance(refused.exception, ConfigInvalid)
+    assert "is the repository itself" in str(refused.exception)
 
 
 def test_keeping_and_releasing_say_who_keeps_a_savepoint_then(run: Run, shop: RecoveryContext) -> None:

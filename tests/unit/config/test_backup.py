@@ -15,7 +15,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from tests.support.examples.configurations import MINIMAL, refused, written
 
-_CREDENTIALS = {"connection", "seal"}
+_CREDENTIALS = {"connection", "seal", "mirror"}
 
 
 def test_a_location_has_every_key_but_the_way_to_the_credentials() -> None:
@@ -31,6 +31,42 @@ def test_a_location_has_every_key_but_the_way_to_the_credentials() -> None:
         kms_key_id="k",
     )
     assert asdict(section.location) == {name: value for name, value in section if name not in _CREDENTIALS}
+
+
+# A second place
+
+
+def test_a_second_place_is_filled_after_each_savepoint_or_when_its_schedule_says(tmp_path: Path) -> None:
+    found = {}
+    for schedule in ("savepoints", "none", '"H 1 * * *"'):
+        mirror = f"mirror: {{backend: filesystem, path: elsewhere, schedule: {schedule}}}"
+        second = load(written(tmp_path, MINIMAL.replace("path: repository", f"path: repository\n  {mirror}")), {}).storage.second_place
+        assert second is not None
+        assert (second.location.path or "").endswith("/elsewhere")
+        found[schedule] = second.schedule
+    own = found.pop('"H 1 * * *"')
+    assert found == {"savepoints": "savepoints", "none": None}
+    assert (own or "H").partition(" ")[0].isdigit(), "a minute of its own"
+
+
+@pytest.mark.parametrize(
+    ("mirror", "said"),
+    [
+        ("{backend: filesystem, path: repository}", "is the repository itself; a copy in the same place is lost with it"),
+        ("{backend: filesystem, path: repository/second}", "are one inside the other"),
+        ("{backend: s3}", "so bucket is needed"),
+        ("{backend: s3, bucket: b, schedule: hourly}", "is not a cron expression"),
+        ("{backend: s3, bucket: b, seal: {}}", "seal"),
+    ],
+)
+def test_a_second_place_that_is_none_is_refused(tmp_path: Path, mirror: str, said: str) -> None:
+    assert said in refused(tmp_path, MINIMAL.replace("path: repository", f"path: repository\n  mirror: {mirror}"))
+
+
+def test_a_second_place_can_be_switched_off_by_a_variable(tmp_path: Path) -> None:
+    mirror = "mirror:\n    enabled: ${SECOND}\n    backend: filesystem\n    path: repository"
+    text = MINIMAL.replace("path: repository", f"path: repository\n  {mirror}")
+    assert load(written(tmp_path, text), {"SECOND": "false"}).storage.second_place is None
 
 
 # Access

@@ -24,6 +24,7 @@ from streams_recovery.core.offsets.group_changes import GroupAction, GroupChange
 from streams_recovery.core.offsets.snapshot import OffsetChange
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.remedies.remedy import as_refused
+from streams_recovery.core.repository.mirror import MirroredObject, PassedOver, mirror_plan, mirror_text
 from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, KeptWork, StoredFile
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.repository.undelete import Harm, Undelete
@@ -186,6 +187,10 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
         ),
     ),
     "expiry": (expiry_text, _EXPIRY),
+    "second place": (
+        mirror_text,
+        mirror_plan("orders", [MirroredObject(key="orders/k", bytes=1)], {"orders/k": 2}, [PassedOver(key="k", why="why")], place="p"),
+    ),
     "append": (append_text, ("in",)),
     "offsets": (
         rollback_text,

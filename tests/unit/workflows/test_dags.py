@@ -11,7 +11,7 @@ from streams_recovery.core.panels import GROUPS, DagGroup
 from streams_recovery.workflows.dags import own_dags, removed_dags, shared_dags
 from tests.support.examples.configurations import APPLICATION, DRILL, MINIMAL, REPROCESS, written
 
-SWITCHED = {"archive", "drill", "run", "reprocess"}
+SWITCHED = {"archive", "mirror", "drill", "run", "reprocess"}
 SHARED = {dag_id.removeprefix("streams_") for dag_id in shared_dags()}
 OWN = "access: {own_dags: true}\n"
 CLONE = "clone: {of: other}\n"
@@ -29,7 +29,8 @@ BACK = {dag_id.removeprefix("streams_") for dag_id, group in GROUPS.items() if g
         (MINIMAL + CLONE, SWITCHED | SHARED),
         (MINIMAL + ARCHIVE, SWITCHED - {"archive"} | SHARED),
         (MINIMAL + ARCHIVE.replace("true", "true, dag: false"), SWITCHED | SHARED),
-        (APPLICATION + DRILL + REPROCESS, {"archive", "run"} | SHARED),
+        (MINIMAL.replace("path: repository", "path: repository\n  mirror: {backend: s3, bucket: b}"), SWITCHED - {"mirror"} | SHARED),
+        (APPLICATION + DRILL + REPROCESS, {"archive", "mirror", "run"} | SHARED),
         (APPLICATION + DRILL + "  enabled: false\n", SWITCHED | SHARED),
         (APPLICATION + REPROCESS + "  enabled: false\n", SWITCHED | SHARED),
         (MINIMAL + "run: {schedule: none}\n", SWITCHED - {"run"} | SHARED),
@@ -50,7 +51,7 @@ def test_an_application_has_no_dag_of_a_group_that_is_off_and_the_shared_ones_do
     on = SHARED - off if own else set()
     config = load(written(tmp_path, text), {})
     assert removed_dags(config) == {
-        *(f"streams_{kind}_orders" for kind in {*off, *SHARED, "archive", "run"} - on),
+        *(f"streams_{kind}_orders" for kind in {*off, *SHARED, "archive", "mirror", "run"} - on),
         *(f"streams_{kind}" for kind in off & SHARED),
     }
 

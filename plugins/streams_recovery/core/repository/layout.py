@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -327,6 +328,24 @@ class StorageLocation:
             # No shorter address has the account.
             return f"{(self.endpoint or f'https://{self.account}.blob.{_AZURE}').rstrip('/')}/{place}"
         return f"{SCHEMES[self.backend]}://{place}" + (f" at {self.endpoint}" if self.endpoint else "")
+
+
+def overlap(one: StorageLocation, other: StorageLocation) -> str | None:
+    """The reason why two repositories are not apart, by their addresses; None when these say that they are."""
+    if one.backend != other.backend:
+        return None
+    if one.backend == "filesystem":
+        roots = [tuple(part for part in posixpath.normpath(str(place.path)).split("/") if part) for place in (one, other)]
+    else:
+        if any(
+            (getattr(one, name) or "").rstrip("/") != (getattr(other, name) or "").rstrip("/") for name in ("account", "bucket", "endpoint")
+        ):
+            return None
+        roots = [tuple(part for part in place.prefix.split("/") if part) for place in (one, other)]
+    if roots[0] == roots[1]:
+        return f"{other} is the repository itself"
+    shorter, longer = sorted(roots, key=len)
+    return f"{one} and {other} are one inside the other" if longer[: len(shorter)] == shorter else None
 
 
 def place_in(address: str) -> dict[str, str]:

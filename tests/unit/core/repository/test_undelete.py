@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.undelete import Harm, ObjectVersion, Undelete, began_anew, in_order, to_undelete
+from tests.support.repository.every_key import every_kind
 
 # What was done to an object, one after the other: written with this content, or deleted.
 histories = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(st.sampled_from(["x", "y", None]), min_size=1, max_size=6))
@@ -94,28 +93,6 @@ def test_an_undelete_that_was_killed_goes_on_where_each_copy_has_a_tag_of_its_ow
 
 
 LEFT = {"archive_locks", "locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections", "outputs_compared"}
-
-
-ARGUMENTS = {
-    "segment": (TopicPartition("t", 0), 0, 1, "a"),
-    "range_table": ("t", "0" * 64),
-    "table": ("s", "store", "r", 0),
-    "retired": ("s", 1),
-    "work": ("r", "n"),
-}
-
-
-def every_kind(layout: Layout) -> dict[str, str]:
-    """A key of each kind that there is, by the name of what makes it."""
-    kinds = {}
-    for name, made in inspect.getmembers_static(Layout):
-        if isinstance(made, property) and name not in ("safety", "archiving"):
-            kinds[name] = f"{getattr(layout, name)}x"
-        elif inspect.isfunction(made) and not name.startswith("_"):
-            found = getattr(layout, name)(*ARGUMENTS.get(name, ("x",)))
-            # Those that read a key make none.
-            kinds |= {name: f"{found}x" if found.endswith("/") else found} if isinstance(found, str) else {}
-    return kinds | {"archive_locks": f"{layout.archiving.locks}x"}
 
 
 @pytest.mark.parametrize("layout", [Layout("orders"), Layout("orders").safety], ids=["savepoints", "safety"])

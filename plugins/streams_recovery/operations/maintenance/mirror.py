@@ -1,0 +1,264 @@
+"""The second place of a repository: everything that a restore needs is copied there. It holds nothing and takes no lock; run again, it goes on where it ended.
+
+Objects never change, so what is listed can be copied whatever runs meanwhile. What expires meanwhile is not found any more, and does not come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.mirror import (
+    MirroredObject,
+    MirrorPlan,
+    MirrorStep,
+    PassedOver,
+    at_once,
+    before_manifests,
+    behind_manifests,
+    mirror_plan,
+    records_in_order,
+    savepoint_of,
+)
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.words import first_names
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.mirror import copy_object, prove_object, require_apart
+from streams_recovery.storage.range_tables import RangeTables
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+
+# Objects that are on their way at once.
+_COPIERS: Final = 8
+_MESSAGE_SECONDS: Final = 10.0
+# Slashes in the key of an entry of a log that an application has one of, such as its pins.
+_IN_OWN_LOG: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorReport:
+    """The result of a run. ``savepoints`` are in two places since then. ``damaged`` are objects that could not be copied or are not what they should be, with
+    the reason; what needs them is not there either.
+    """
+
+    application_id: str
+    place: str
+    copied: int
+    bytes: int
+    proven: int
+    savepoints: tuple[str, ...]
+    damaged: tuple[PassedOver, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Both places as bytes: no seal is looked at, and none is added."""
+
+    first: Repository
+    other: Repository
+
+
+def places(recovery: RecoveryContext) -> Places:
+    """Both places of the repository. Raises ``ConfigInvalid`` without a second one."""
+    mirror = recovery.config.storage.second_place
+    if mirror is None:
+        raise ConfigInvalid(
+            f"{recovery.config.name} has no second place",
+            next_step="write storage.mirror in the configuration, with the keys of a place as in storage",
+        )
+    keys = recovery.connections.storage(mirror.connection, mirror.backend) if mirror.backend != "filesystem" else None
+    return Places(first=recovery.repository.without_seals(), other=Repository(mirror.location, keys))
+
+
+def plan_mirror(recovery: RecoveryContext, *, full: bool = False) -> MirrorPlan:
+    """What the second place lacks. Writes nothing. With ``full`` everything that is there is read as well, not only what is new to it. Raises
+    ``ConfigInvalid``, also for a second place that is the first one.
+    """
+    found = places(recovery)
+    require_apart(found.first, found.other, recovery.application_id, asks=False)
+    return _planned(recovery, found, full=full)
+
+
+def fill_mirror(recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None, *, full: bool = False) -> MirrorReport:
+    """Copy what the second place lacks, and prove it there. What is damaged takes nothing from the rest: see ``raise_unless_mirrored``. Raises
+    ``ConfigInvalid`` as ``plan_mirror`` does, and ``RepositoryUnavailable``: what was copied stays, and the next run goes on behind it.
+    """
+    found = places(recovery)
+    require_apart(found.first, found.other, recovery.application_id, asks=True)
+    return _Copying(found, _planned(recovery, found, full=full), say).report()
+
+
+def raise_unless_mirrored(report: MirrorReport) -> None:
+    """Raise ``Damaged`` for a run that could not copy everything."""
+    if report.damaged:
+        raise Damaged(
+            f"{len(report.damaged)} objects of {report.application_id} are not in the second place {report.place}: "
+            + "; ".join(one.why for one in report.damaged[:3]),
+            next_step="run `streams-recovery verify --level full`, and find out who writes in either place; everything else was copied",
+            keys=[one.key for one in report.damaged[:20]],
+        )
+
+
+def _planned(recovery: RecoveryContext, found: Places, *, full: bool) -> MirrorPlan:
+    # The second place before the first one: what is copied by another run meanwhile is only read once more.
+    there = found.other.sizes(f"{recovery.application_id}/")
+    here = found.first.sizes(f"{recovery.application_id}/")
+    return _Gathering(recovery, here, {} if full else there).plan(there, str(found.other.location))
+
+
+class _Gathering:
+    """What the second place should have, each object behind those that it names. What ``known`` has of savepoints was proven by an earlier run."""
+
+    def __init__(self, recovery: RecoveryContext, here: Mapping[str, int], known: Mapping[str, int]) -> None:
+        self._recovery, self._here, self._known = recovery, here, known
+        self._layout = recovery.layout
+        self._tables = RangeTables(recovery.repository, recovery.layout)
+        self._passed_over: list[PassedOver] = []
+
+    def plan(self, there: Mapping[str, int], place: str) -> MirrorPlan:
+        before, behind = before_manifests(self._layout), behind_manifests(self._layout)
+        wanted = [
+            *self._records(before, there),
+            *self._savepoints(self._recovery.savepoints),
+            *self._savepoints(self._recovery.safety),
+            *self._about_savepoints(there),
+            *self._records(behind, there),
+        ]
+        return mirror_plan(self._layout.application_id, wanted, there, self._passed_over, place=place)
+
+    def _records(self, prefixes: tuple[str, ...], there: Mapping[str, int]) -> list[MirroredObject]:
+        keys = sorted(key for key in self._here if key.startswith(prefixes))
+        # Where both places were written to, their logs differ from some entry on: the newest that both have tells.
+        # Those of one restore, or one snapshot of offsets, have a name that no other place gives.
+        newest = {key.rpartition("/")[0]: key for key in keys if key in there and key.count("/") == _IN_OWN_LOG}
+        return records_in_order(self._object(key, vouched=newest.get(key.rpartition("/")[0]) != key) for key in keys)
+
+    def _about_savepoints(self, there: Mapping[str, int]) -> Iterator[MirroredObject]:
+        for key in sorted(self._here):
+            for prefix in (self._layout.published_prefix, self._layout.detail("x").removesuffix("x.json")):
+                if key.startswith(prefix):
+                    savepoint_id = key.removeprefix(prefix).removesuffix(".json")
+                    manifests = (self._layout.manifest(savepoint_id), self._layout.safety.manifest(savepoint_id))
+                    needed = next((one for one in manifests if one in self._here or one in there), None)
+                    if needed is not None:
+                        yield replace(self._object(key, vouched=True), needs=(needed,))
+
+    def _savepoints(self, store: SavepointStore) -> Iterator[MirroredObject]:
+        ids = [one for one in reversed(store.ids()) if store.key(one) in self._here]
+        missing = [one for one in ids if store.key(one) not in self._known]
+        vouched = self._vouched(store) if missing else frozenset()
+        for savepoint_id in missing:
+            key = store.key(savepoint_id)
+            try:
+                outline = store.outline(savepoint_id)
+                yield from self._named(outline, vouched)
+            except NotFound:
+                # It has expired since it was listed.
+                continue
+            except Damaged as error:
+                self._passed_over.append(PassedOver(key=key, why=error.reason))
+                continue
+            tables = tuple(self._layout.range_table(topic.name, ref.sha256) for topic in outline.topics for ref in topic.tables)
+            yield replace(self._object(key), needs=tables)
+        yield from (self._object(store.key(one), vouched=True) for one in ids if store.key(one) in self._known)
+
+    def _vouched(self, store: SavepointStore) -> frozenset[str]:
+        """Tables of savepoints that both places have: all that they name was proven before such a savepoint existed there."""
+        return frozenset(
+            ref.sha256
+            for savepoint_id, one in store.summaries().items()
+            if isinstance(one, Publication) and store.key(savepoint_id) in self._known
+            for refs in one.tables.values()
+            for ref in refs
+        )
+
+    def _named(self, outline: Manifest, vouched: Collection[str]) -> list[MirroredObject]:
+        """The tables of a savepoint, with the segments that they name. Raises ``Damaged`` where one of them is missing or is not what was written."""
+        segments, tables = [], []
+        for topic in outline.topics:
+            for ref in topic.tables:
+                key = self._layout.range_table(topic.name, ref.sha256)
+                files: list[MirroredObject] = []
+                if ref.sha256 not in vouched or key not in self._known:
+                    pieces = (piece for columns in self._tables.read(topic.name, ref).values() for piece in columns)
+                    stored = (piece.file for piece in pieces if piece.file is not None)
+                    files = [MirroredObject(key=one.key, bytes=one.bytes, sha256=one.sha256) for one in stored]
+                if gone := [one.key for one in files if self._here.get(one.key) != one.bytes]:
+                    raise Damaged(f"segments are missing or have another size: {first_names(gone)}", next_step="verify the repository")
+                needs = tuple(one.key for one in files)
+                segments += files
+                tables.append(MirroredObject(key=key, bytes=ref.bytes, sha256=ref.sha256, needs=needs))
+        return [*segments, *tables]
+
+    def _object(self, key: str, *, vouched: bool = False) -> MirroredObject:
+        return MirroredObject(key=key, bytes=self._here[key], vouched=vouched and key in self._known)
+
+
+class _Copying:
+    """A plan that is carried out. Objects that failed are remembered: what needs them does not come."""
+
+    def __init__(self, found: Places, plan: MirrorPlan, say: Callable[[str], None]) -> None:
+        self._places, self._plan, self._say = found, plan, say
+        self._failed: dict[str, str] = dict.fromkeys(plan.different, "is in the second place with other bytes")
+        self._gone: set[str] = set()
+        self._done: list[MirrorStep] = []
+        self._bytes, self._message_at = 0, time.monotonic()
+
+    def report(self) -> MirrorReport:
+        """Carry it out."""
+        application_id = self._plan.application_id
+        with ThreadPoolExecutor(_COPIERS) as copiers:
+            for group in at_once(self._plan.steps):
+                ready = [step for step in group if not self._is_blocked(step)]
+                for step, problem in zip(ready, copiers.map(self._taken, ready), strict=True):
+                    self._note(step, problem)
+        copied = [step for step in self._done if step.copies]
+        problems = [PassedOver(key=key, why=f"{key}: {why}") for key, why in self._failed.items()]
+        passed_over = [PassedOver(key=one.key, why=f"{one.key}: {one.why}") for one in self._plan.passed_over]
+        return MirrorReport(
+            application_id=application_id,
+            place=self._plan.place,
+            copied=len(copied),
+            bytes=sum(step.what.bytes for step in copied),
+            proven=len(self._done) - len(copied),
+            savepoints=tuple(found for step in copied if (found := savepoint_of(application_id, step.what.key)) is not None),
+            damaged=(*problems, *passed_over),
+        )
+
+    def _is_blocked(self, step: MirrorStep) -> bool:
+        blocked = any(key in self._failed or key in self._gone for key in step.what.needs)
+        if blocked:
+            self._gone.add(step.what.key)
+        return blocked
+
+    def _taken(self, step: MirrorStep) -> Damaged | NotFound | None:
+        take = copy_object if step.copies else prove_object
+        try:
+            take(self._places.first, self._places.other, step.what)
+        except (Damaged, NotFound) as error:
+            return error.with_traceback(None)
+        return None
+
+    def _note(self, step: MirrorStep, problem: Damaged | NotFound | None) -> None:
+        if isinstance(problem, NotFound):
+            # It was removed since it was listed: then no savepoint that there still is needs it.
+            self._gone.add(step.what.key)
+        elif problem is not None:
+            self._failed[step.what.key] = problem.reason
+        else:
+            self._done.append(step)
+            self._bytes += step.what.bytes if step.copies else 0
+            self._tell(step)
+
+    def _tell(self, step: MirrorStep) -> None:
+        savepoint_id = savepoint_of(self._plan.application_id, step.what.key)
+        if savepoint_id is not None:
+            self._say(f"savepoint {savepoint_id} is in two places")
+        elif time.monotonic() - self._message_at > _MESSAGE_SECONDS:
+            self._message_at = time.monotonic()
+            self._say(f"{len(self._done):,} of {len(self._plan.steps):,} objects, {self._bytes:,} of {self._plan.bytes:,} bytes copied")
