@@ -41,7 +41,8 @@ def error_kinds() -> dict[str, type[RecoveryError]]:
     for found in walk_packages(streams_recovery.__path__, "streams_recovery."):
         if not set(found.name.split(".")) & set(_LEFT_OUT):
             import_module(found.name)
-    return {kind.__name__: kind for kind in _below(RecoveryError)}
+    # Whoever imports the package may have kinds of its own.
+    return {kind.__name__: kind for kind in _below(RecoveryError) if kind.__module__.startswith(f"{streams_recovery.__name__}.")}
 
 
 def _below(kind: type[RecoveryError]) -> Iterator[type[RecoveryError]]:
