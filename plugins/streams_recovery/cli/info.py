@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, FromPlace, Where, recovery_of
 from streams_recovery.cli.screen import AsJson, failures, line, print_json, say
 from streams_recovery.config.loader import load_all
 from streams_recovery.core.errors import RecoveryError
@@ -23,14 +23,15 @@ def info(
     ] = "",
     configs: Configs = DEFAULT_CONFIGS,
     *,
+    place: FromPlace = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what there is of an application: status, newest savepoint, objective, sizes. Reads the repository only, so it needs no cluster."""
     if name:
-        with recovery_of(name, configs) as recovery:
+        with recovery_of(name, configs, place=place) as recovery:
             found, failed = [application_info(recovery)], dict[str, RecoveryError]()
     else:
-        found, failed = _all(configs)
+        found, failed = _all(configs, place)
     if as_json:
         print_json({"applications": found, "failed": failures(failed)})
     else:
@@ -46,14 +47,14 @@ def info(
         raise typer.Exit(max(error.exit_code for error in failed.values()))
 
 
-def _all(configs: Path) -> tuple[list[ApplicationInfo], dict[str, RecoveryError]]:
+def _all(configs: Path, place: Where | None) -> tuple[list[ApplicationInfo], dict[str, RecoveryError]]:
     """Every configured application. One that cannot be looked at takes nothing from the others."""
     configured = load_all(configs, os.environ)
     found: list[ApplicationInfo] = []
     failed: dict[str, RecoveryError] = dict(configured.broken)
     for name in configured.applications:
         try:
-            with recovery_of(name, configs) as recovery:
+            with recovery_of(name, configs, place=place) as recovery:
                 found.append(application_info(recovery))
         except RecoveryError as error:
             failed[name] = error

@@ -13,7 +13,7 @@ import typer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND, show_plan, show_unasked
-from streams_recovery.cli.context import SavepointId, new_run_id, option, recovery_of, requester
+from streams_recovery.cli.context import FromPlace, SavepointId, Where, new_run_id, option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line, page, print_json, say, say_command, say_error
@@ -55,13 +55,14 @@ def verify(
     cut: Annotated[
         bool, typer.Option("--cut", help="Prove the cut of one savepoint by the names of transactions again, by the logs of the cluster.")
     ] = False,
+    place: FromPlace = None,
 ) -> None:
     """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
     if cut:
-        _prove_cut(call, savepoint)
+        _prove_cut(call, savepoint, place)
         return
     try:
-        with recovery_of(call.name, call.configs) as recovery:
+        with recovery_of(call.name, call.configs, place=place) as recovery:
             report = runs.check(runner(recovery, call.logs), savepoint_id=savepoint, level=level, run_id=new_run_id())
     except RepositoryUnavailable as error:
         if call.as_json:
@@ -85,8 +86,8 @@ def verify(
         raise typer.Exit(report.exit_code) from None
 
 
-def _prove_cut(call: Call, savepoint: str) -> None:
-    with recovery_of(call.name, call.configs) as recovery:
+def _prove_cut(call: Call, savepoint: str, place: Where | None) -> None:
+    with recovery_of(call.name, call.configs, place=place) as recovery:
         proven = maintenance.prove_cut(recovery, savepoint)
     if call.as_json:
         print_json(proven)
@@ -130,9 +131,13 @@ def mirror(
     call: Call,
     *,
     full: Annotated[bool, typer.Option("--full", help="Read everything that is there already, too, and put back what is missing.")] = False,
+    place: Annotated[
+        Where | None,
+        typer.Option("--from", help="mirror: the other way round, back to the first place, where that is new or has lost something."),
+    ] = None,
 ) -> None:
     """Copy what is missing in `storage.mirror`, the second place of the repository, and read it there. Overwrites and deletes nothing, so it does not ask."""
-    with recovery_of(call.name, call.configs) as recovery:
+    with recovery_of(call.name, call.configs, place=place) as recovery:
         if call.plan_only:
             plan = maintenance.plan_mirror(recovery, full=full)
             print_json(mirror_outline(plan)) if call.as_json else page(mirror_text(plan))
@@ -252,9 +257,13 @@ def _release_text(savepoint: str, restore: str | None) -> Markdown:
 
 
 @asks(without=("logs",))
-def dismiss(call: Call, restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")]) -> None:
+def dismiss(
+    call: Call, restore: Annotated[str, typer.Argument(metavar="RESTORE", help="The restore's id.")], *, place: FromPlace = None
+) -> None:
     """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
-    with recovery_of(call.name, call.configs) as recovery:
+    with recovery_of(call.name, call.configs, place=place) as recovery:
+        if place is not None:
+            maintenance.require_lost(recovery)
         text = md(
             "Declare restore {} of {} over. What the application holds now counts as its state: "
             "nobody can resume the restore, and savepoints are taken again.",

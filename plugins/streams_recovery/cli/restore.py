@@ -11,7 +11,7 @@ import typer
 from streams_recovery.cli import runs
 from streams_recovery.cli.advice import advice
 from streams_recovery.cli.approval import BY_HAND, approved, show_plan
-from streams_recovery.cli.context import RestoreId, recovery_of, requester
+from streams_recovery.cli.context import FromPlace, RestoreId, Where, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line, print_json, say, say_command
@@ -21,6 +21,7 @@ from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON
 from streams_recovery.core.words import LATEST, command
+from streams_recovery.operations import maintenance
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext
@@ -29,19 +30,19 @@ from streams_recovery.operations.restore.strategies.requested import RequestRead
 
 
 @asks(*FromSavepoint.FORM, *AsOfMoment.FORM)
-def restore(call: Call) -> None:
+def restore(call: Call, *, place: FromPlace = None) -> None:
     """Restore an application in place. Shows the plan and asks first."""
     if call.gave(AS_OF):
         if call.given[OFFSETS.name] not in ("", EXACT.text):
             raise typer.BadParameter(
                 "an application that is brought to a moment goes on where its state ends", param_hint=OFFSETS.option_name
             )
-        carry_out(call, requested(call, AsOfMoment))
+        carry_out(call, requested(call, AsOfMoment), place)
         return
     for field in (IN_PLACE, GROUPS):
         if call.gave(field):
             raise typer.BadParameter("inputs are cut in place only at a moment: name one with --as-of", param_hint=field.option_name)
-    carry_out(call, requested(call, FromSavepoint))
+    carry_out(call, requested(call, FromSavepoint), place)
 
 
 @asks(*Failover.FORM)
@@ -68,9 +69,10 @@ def resume(
             help="Take the lock from the run that failed, although nobody can prove from here that it is dead. Make sure that it is.",
         ),
     ] = False,
+    place: FromPlace = None,
 ) -> None:
     """Go on with a restore that failed after it had begun to replace topics. Shows its plan and asks first."""
-    with recovery_of(call.name, call.configs) as recovery:
+    with recovery_of(call.name, call.configs, place=place) as recovery:
         if call.plan_only:
             planned = restores.plan_left(recovery, restores.unfinished_one(recovery, restore_id))
             show_plan(planned, planned.text, as_json=call.as_json)
@@ -98,9 +100,11 @@ def requested(call: Call, strategy: type[S]) -> S:
     return reader.request(strategy, call.confirmed(config.application.id) | documents | {REASON.name: call.reason})
 
 
-def carry_out(call: Call, request: RestoreRequest) -> None:
-    """Plan; show the plan, or ask unless it is approved by its hash, and do it."""
-    with recovery_of(call.name, call.configs, request.site) as recovery:
+def carry_out(call: Call, request: RestoreRequest, place: Where | None = None) -> None:
+    """Plan; show the plan, or ask unless it is approved by its hash, and do it. From another ``place`` only where the first one is lost."""
+    with recovery_of(call.name, call.configs, request.site, place=place) as recovery:
+        if place is not None:
+            maintenance.require_lost(recovery)
         if call.plan_only:
             planned = restores.plan(recovery, request)
             show_plan(planned, planned.text, as_json=call.as_json, more=call.more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Name, SavepointId, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, FromPlace, Name, SavepointId, recovery_of
 from streams_recovery.cli.screen import AsJson, line, print_json, say_command
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
@@ -17,9 +17,9 @@ from streams_recovery.operations import unfinished
 _DAMAGED, _FORGED = "damaged", "forged"
 
 
-def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, place: FromPlace = None, as_json: AsJson = False) -> None:
     """List an application's savepoints, newest last."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(name, configs, place=place) as recovery:
         found = recovery.savepoints.summaries()
         pinned = unfinished.pins_of(recovery, readable=True)
         sealed = recovery.repository.seals is not None

@@ -208,6 +208,15 @@ class Storage(StoragePlace):
         """The mirror, None where it is switched off."""
         return self.mirror if self.mirror is not None and self.mirror.enabled else None
 
+    @property
+    def from_second_place(self) -> Self | None:
+        """The same two places the other way round: the mirror is the repository, and what was the repository is its mirror. None without one."""
+        second = self.second_place
+        if second is None:
+            return None
+        own, others = ({name: getattr(one, name) for name in StoragePlace.model_fields} for one in (self, second))
+        return self.model_copy(update={**others, "mirror": Mirror.model_construct(**own, schedule=None)})
+
     @model_validator(mode="after")
     def _two_places(self) -> Self:
         second = self.second_place

@@ -82,6 +82,17 @@ class ApplicationConfig(Section):
         return GROUPS[dag_id] not in self.dags.without
 
     @property
+    def from_second_place(self) -> Self:
+        """The application with its second place as its repository. Raises ``ConfigInvalid`` where it has none."""
+        storage = self.storage.from_second_place
+        if storage is None:
+            raise ConfigInvalid(
+                f"{self.name} has no second place",
+                next_step="write storage.mirror in the configuration, with the keys of a place as in storage",
+            )
+        return self.model_copy(update={"storage": storage})
+
+    @property
     def dialect(self) -> Dialect:
         """The particulars of applications of its kind."""
         return self.application.kind.dialect

@@ -14,15 +14,16 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.app import app
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld
+from streams_recovery.core.errors import BrokerUnavailable, ConfigInvalid, Damaged, LockHeld, Refused, RepositoryUnavailable
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.repository.retention import Announcement
+from streams_recovery.core.repository.retention import Announcement, StoredFile
 from streams_recovery.operations import maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.unfinished import pin
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.repository import Repository
 from tests.support.repository.state_repository import FIRST, environment, fill
 
 RESTORE = "20261121T020000Z-0123456789"
@@ -85,6 +86,62 @@ def test_a_second_place_is_filled_and_what_is_damaged_is_named(run: Run, tmp_pat
     assert odd.relative_to(tmp_path / "second").as_posix() in found.stderr
     odd.unlink()
     assert printed(run("mirror", "shop", "--full"))["copied"] == 1
+
+
+def test_when_the_repository_is_lost_the_second_place_takes_its_place_until_there_is_a_new_one(run: Run, tmp_path: Path) -> None:
+    second_place(tmp_path, "second")
+    printed(run("mirror", "shop"))
+    listed = printed(run("savepoints", "list", "shop"))
+    restore = ("restore", "shop", "--from", "mirror", "--plan")
+    refused = run(*restore, as_json=False).exception
+    assert isinstance(refused, Refused)
+    assert "answers and has 4 savepoints" in str(refused)
+    assert refused.commands == ("streams-recovery mirror shop --from mirror --full",)
+    first = tmp_path / "repository"
+    first.rename(tmp_path / "lost")
+    assert printed(run("savepoints", "list", "shop", "--from", "mirror")) == listed
+    (told,) = printed(run("info", "shop", "--from", "mirror"))["applications"]
+    assert told["savepoints"] == len(listed)
+    assert isinstance(run(*restore, as_json=False).exception, BrokerUnavailable), "it is not refused, and no broker is there"
+    assert not first.exists()
+    back = printed(run("mirror", "shop", "--from", "mirror"))
+    assert (back["place"], len(back["savepoints"])) == (str(first), len(listed))
+    assert printed(run("savepoints", "list", "shop")) == listed
+    assert printed(run("mirror", "shop"))["copied"] == 0
+
+
+def test_what_the_repository_has_lost_is_put_back_from_the_second_place(run: Run, tmp_path: Path) -> None:
+    second_place(tmp_path, "second")
+    printed(run("mirror", "shop"))
+    gone = next((tmp_path / "repository").rglob("*.parquet"))
+    content = gone.read_bytes()
+    gone.unlink()
+    assert run("verify", "shop", as_json=False).exit_code == 26
+    assert run("verify", "shop", "--from", "mirror", as_json=False).exit_code == 0
+    assert printed(run("mirror", "shop", "--from", "mirror", "--full"))["copied"] >= 1
+    assert gone.read_bytes() == content
+    assert run("verify", "shop", as_json=False).exit_code == 0
+
+
+@pytest.mark.parametrize("words", ["savepoints list shop", "mirror shop --plan"])
+def test_a_repository_that_does_not_answer_names_the_second_place(
+    run: Run, tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second_place(tmp_path, "second")
+
+    def silent(_: Repository, prefix: str) -> list[StoredFile]:
+        raise RepositoryUnavailable(f"listing {prefix} failed", next_step="check that the store can be reached")
+
+    monkeypatch.setattr(Repository, "listed", silent)
+    failed = run(*words.split(), as_json=False).exception
+    assert isinstance(failed, RepositoryUnavailable)
+    assert failed.commands == (
+        "streams-recovery savepoints list shop --from mirror",
+        "streams-recovery restore shop --from mirror --plan",
+    )
+    failed = run("savepoints", "list", "shop", "--from", "mirror", as_json=False).exception
+    assert isinstance(failed, RepositoryUnavailable)
+    assert failed.commands == ()
 
 
 def test_the_first_place_as_a_second_one_is_a_mistake_of_the_configuration(run: Run, tmp_path: Path) -> None:
