@@ -18,7 +18,7 @@ from pathlib import Path
 
 from streams_recovery.application import instance_record
 from streams_recovery.application.found_process import NOT_THERE, FoundProcess, by_command_line, by_pid_file
-from streams_recovery.application.instance_record import NO_SUPERVISOR, Ended, InstanceFiles, Place, Started, is_hidden, members_of
+from streams_recovery.application.instance_record import NO_SUPERVISOR, Ended, InstanceFiles, Place, Process, Started, is_hidden, members_of
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.local_state import checked, open_files, since, task_directory_of, wipe
 from streams_recovery.application.port import (
@@ -36,8 +36,10 @@ from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core import codec
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
-from streams_recovery.core.preflight.findings import PreflightFinding, refused
+from streams_recovery.core.preflight.findings import PreflightFinding, refused, warning
+from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
+from streams_recovery.core.words import first_names
 
 # What a program needs to find its way on the machine. An orchestrator's own environment holds connections, keys and passwords.
 _INHERITED = ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")
@@ -47,6 +49,9 @@ _RECORD_SECONDS = 2.0
 # For a program to end whose Kafka Streams took all the time to close.
 _END_SECONDS = 1.0
 _LOOK_SECONDS = 0.05
+_TWICE = as_refused(
+    "take the first savepoint twice: the first one that stops it is refused as not exact, and starts it from here; the next one is exact"
+)
 
 
 class ProcessApplication:
@@ -141,10 +146,9 @@ class ProcessApplication:
 
     def _elsewhere(self, own: Collection[str]) -> tuple[str, ...]:
         """Directories with the name of the application's, other than its own, in whose task directories its processes have files open."""
-        found = set()
-        for run in self._living_runs().values():
-            for member in members_of(run):
-                found |= {str(one) for path in open_files(member.pid) if (one := task_directory_of(path, self._application_id)) is not None}
+        living = [member.pid for run in self._living_runs().values() for member in members_of(run)]
+        pids = (*living, *(process.pid for process in self._not_on_record().values()))
+        found = {str(one) for pid in pids for path in open_files(pid) if (one := task_directory_of(path, self._application_id)) is not None}
         return tuple(sorted(found - {*own, *(str(Path(one).resolve()) for one in own)}))
 
     def query(self, store: str) -> dict[str, object]:
@@ -155,14 +159,32 @@ class ProcessApplication:
         """Each key from the instance that has it."""
         return self._fleet.query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
 
-    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002 - a process may be stopped
-        """A process needs no rights that could be asked for. State that would not be removed is found here, before anything is."""
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
+        """A process needs no rights that could be asked for. State that would not be removed is found here, before anything is, and so is an end that nobody
+        will see.
+        """
         try:
             if wipes:
-                checked(self._state_directories(), self._application_id, self._kind)
+                self._check_state_is_here()
         except (ConfigInvalid, Refused) as error:
             return (refused("local-state", error),)
-        return ()
+        unseen = sorted(self._not_on_record()) if stops and not wipes else []
+        return (
+            (warning("instances", f"{first_names(unseen)} was not started from here, and nobody will see how it ends", _TWICE),)
+            if unseen
+            else ()
+        )
+
+    def _check_state_is_here(self) -> None:
+        """Raises ``Refused`` where its processes have state open that a wipe would not remove: they would go on with that beside new changelogs."""
+        elsewhere = self._elsewhere({str(one) for one in checked(self._state_directories(), self._application_id, self._kind)})
+        if elsewhere:
+            raise Refused(
+                f"its processes have local state open in {first_names(elsewhere)}, which is below no state_directory of this configuration: a restore "
+                "would remove the wrong directory, and the application would go on with old state",
+                next_step=f"set state_directory of its instance to {Path(elsewhere[0]).parent}",
+                elsewhere=elsewhere,
+            )
 
     def _state_directories(self) -> list[Path]:
         return [Path(instance.state_directory) for instance in self._section.instances]
@@ -195,15 +217,19 @@ class ProcessApplication:
             return found
         return NOT_THERE if argv is None else by_command_line(argv)
 
+    def _not_on_record(self) -> dict[str, Process]:
+        """Instances that run and were not started from here."""
+        begun = {name: files.started() for name, files in self._files.items()}
+        on_record = {name for name, run in begun.items() if run is not None and (not _here(run) or members_of(run))}
+        return {name: process for name in self._files.keys() - on_record if (process := self._found(name).process) is not None}
+
     def _adopt(self) -> None:
         """Put instances on record that were not started from here, so that they are ended as others are. Nobody waits for them: their end is never clean."""
-        for name, files in self._files.items():
-            run = files.started()
-            on_record = run is not None and (not _here(run) or members_of(run))
-            if not on_record and (process := self._found(name).process) is not None:
-                files.home.mkdir(parents=True, exist_ok=True)
-                now = time.time_ns() // 1_000_000
-                files.write(Started(run=uuid.uuid4().hex, place=Place.here(), supervisor=NO_SUPERVISOR, process=process, at=now))
+        for name, process in self._not_on_record().items():
+            files = self._files[name]
+            files.home.mkdir(parents=True, exist_ok=True)
+            now = time.time_ns() // 1_000_000
+            files.write(Started(run=uuid.uuid4().hex, place=Place.here(), supervisor=NO_SUPERVISOR, process=process, at=now))
 
     def _living_runs(self) -> dict[str, Started]:
         found = {name: files.started() for name, files in self._files.items()}

@@ -58,6 +58,7 @@ def init(
     connecting = _connecting(connection, bootstrap_servers)
     with looks.looking_around(connecting, configs) as looker:
         chosen = looker.candidate(application_id) if application_id else _choice(looker.candidates, asks=asks)
+        connected = looks.connected_process(connecting)
         kubeconfig, context = looks.kubernetes_access(os.environ)
         place = Surroundings(
             name=checked_name("configuration name", name or configuration_name(chosen.application_id)),
@@ -65,7 +66,8 @@ def init(
             home=str(Path.home() / "streams-recovery"),
             kubeconfig=kubeconfig,
             context=context,
-            connected=looks.connected_process(connecting),
+            connected=connected,
+            open_state=looks.open_state(connected, chosen.application_id),
         )
         path = _free(configs, place.name)
         say(f"{chosen.application_id}, an application of {chosen.kind.dialect.product}: {chosen.because}.")

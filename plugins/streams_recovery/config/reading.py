@@ -299,6 +299,9 @@ def _sentence(error: ErrorDetails) -> str:
 def _suggestion(location: tuple[int | str, ...]) -> str:
     *parents, key = location
     here = _fields(_model_at(parents))
+    if tuple(str(key).split(".")) in {path[len(parents) :] for path in _every_path() if path[: len(parents)] == tuple(parents)}:
+        nested = str(key).replace(".", ": {") + ": ..." + "}" * str(key).count(".")
+        return f"; each dot is a level: write {nested}, in the section that is there already if there is one"
     near = difflib.get_close_matches(str(key)[:_MOST_OF_A_KEY], here, n=1, cutoff=0.5)
     if near:
         return f"; did you mean {near[0]}? If not, leave it out"

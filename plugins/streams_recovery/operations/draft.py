@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from streams_recovery.application.found_process import command_line, connected_to
 from streams_recovery.application.http_control import exchange
 from streams_recovery.application.kubernetes.finding import find, reachable
+from streams_recovery.application.local_state import open_files, task_directory_of
 from streams_recovery.config.contradictions import contradictions
 from streams_recovery.config.loader import load, load_all
 from streams_recovery.config.model import ApplicationConfig
@@ -189,6 +190,12 @@ def connected_process(connection: KafkaConnection) -> int | None:
     ends = (server.rpartition(":")[2].strip() for server in connection.bootstrap_servers.split(","))
     found = connected_to({int(end) for end in ends if end.isdigit()})
     return found[0] if len(found) == 1 else None
+
+
+def open_state(pid: int | None, application_id: str) -> str | None:
+    """The state directory below which a process has files of the application's tasks open, if it is one."""
+    found = set() if pid is None else {task_directory_of(path, application_id) for path in open_files(pid)} - {None}
+    return str(one.parent) if len(found) == 1 and (one := found.pop()) else None
 
 
 def running_as(answer: object) -> object:

@@ -18,8 +18,9 @@ from streams_recovery.application.found_process import NOT_THERE, by_command_lin
 from streams_recovery.application.instance_record import Process, birth
 from streams_recovery.config.runs import Runs, SandboxProcess
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.core.preflight.findings import PreflightSeverity
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.operations.draft import connected_process, running_as
+from streams_recovery.operations.draft import connected_process, open_state, running_as
 from tests.support.applications.rig import APPLICATION_ID, PROGRAM, gone, wait
 from tests.support.applications.states import GONE, RUNNING, UNKNOWN, clean, started, states
 
@@ -369,3 +370,29 @@ def test_a_program_that_runs_is_known_by_its_pid_and_by_its_connection(others):
     program.wait()
     with pytest.raises(ConfigInvalid, match="sees no process"):
         running_as(str(program.pid))
+
+
+def test_state_that_a_restore_would_not_remove_is_found_while_it_is_open(silent, others, tmp_path):
+    one = silent()
+    application_id, real = APPLICATION_ID, tmp_path / "elsewhere"
+    (real / application_id / "0_0").mkdir(parents=True)
+    code = f"import time\nfile = open({str(real / application_id / '0_0' / 'x')!r}, 'w')\nprint(flush=True)\ntime.sleep(120)"
+    program = others([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    program.stdout.readline()
+    one.section["running_as"] = [sys.executable, "-c", code]
+    one.section["instances"] = one.section["instances"][:1]
+    application = one.open()
+    assert open_state(program.pid, application_id) == str(real)
+    assert open_state(os.getpid(), application_id) is open_state(None, application_id) is None
+    [found] = application.preflight(stops=True, wipes=True)
+    assert (found.kind, found.severity) == ("local-state", PreflightSeverity.BLOCKING)
+    assert found.next_step == f"set state_directory of its instance to {real}"
+    [unseen] = application.preflight(stops=True)
+    assert (unseen.kind, unseen.severity, "take the first savepoint twice" in unseen.next_step) == (
+        "instances",
+        PreflightSeverity.WARNING,
+        True,
+    )
+    assert application.preflight(stops=False) == ()
+    one.section["instances"][0]["state_directory"] = str(real)
+    assert one.open().preflight(stops=True, wipes=True) == ()

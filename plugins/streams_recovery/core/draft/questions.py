@@ -44,8 +44,8 @@ class AnswerForm(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What is known without the cluster: the ``name`` of the configuration, the ``connection`` of the cluster, the directory for what is kept on this
-    machine, the file by which Kubernetes is reached, with the context in it, if there is one, and the only process of this user that is connected to the
-    cluster.
+    machine, the file by which Kubernetes is reached, with the context in it, if there is one, the only process of this user that is connected to the
+    cluster, and the state directory that this has open.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Surroundings:
     kubeconfig: str | None = None
     context: str | None = None
     connected: int | None = None
+    open_state: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ _OUTPUTS: Final = Question(
 )
 _GLOBALS: Final = Question(
     key=GLOBALS,
-    text="Which topics does it read as global tables?",
+    text="Which topics does it read as global tables? Enter for none",
     why="They have no committed offsets, so a savepoint keeps only those that are named.",
     default="",
     form=AnswerForm.NAMES,
@@ -181,7 +182,8 @@ def _way(seen: ApplicationSeen) -> Question:
     return Question(
         key=RUNS,
         text="How is it run?",
-        why="A restore stops and starts it: process (a command on this machine), command (programs of your own), compose, or kubernetes.",
+        why="A restore stops and starts it: process (one command line starts it here), command (a program of yours answers status, stop, start and wipe), "
+        "compose, or kubernetes.",
         default=only or "command",
         safe=only is not None,
         choices=_WAYS,
@@ -203,15 +205,17 @@ def _of_way(way: str, seen: ApplicationSeen, answers: Answers, place: Surroundin
             default="http://127.0.0.1:8080",
             safe=False,
         )
-        yield Question(
-            key=STATE,
-            text="Where is its local state (state.dir, or Faust's --datadir)?",
-            why="A restore removes what is there of this application, or old state would go on behind it.",
-            default=f"{place.home}/{place.name}/state",
-            safe=False,
-        )
         if answers.get(URL) == NONE:
             yield _running(place)
+        # Where the command is told its directory, any will do.
+        told = f"{place.home}/{place.name}/state" if any("{state_directory}" in word for word in answers.get(COMMAND) or ()) else None
+        yield Question(
+            key=STATE,
+            text="Where is its local state: state.dir (/tmp/kafka-streams if it sets none), or Faust's --datadir?",
+            why="A restore removes what is there of this application, or old state would go on behind it.",
+            default=place.open_state or told,
+            safe=False,
+        )
     elif way == "command":
         yield Question(
             key=PROGRAM,
@@ -244,8 +248,8 @@ def _of_way(way: str, seen: ApplicationSeen, answers: Answers, place: Surroundin
 def _running(place: Surroundings) -> Question:
     return Question(
         key=RUNNING,
-        text="Which pid has it now, or none?",
-        why="What was started from elsewhere is found by its exact command line, which is read from that process; by none, it has to be stopped by hand first.",
+        text="Which pid has it now, or none if it does not run?",
+        why="What was started from elsewhere is found by its exact command line, which is read from that process.",
         default=NONE if place.connected is None else str(place.connected),
         safe=place.connected is None,
         form=AnswerForm.WORDS,

@@ -154,7 +154,7 @@ def _take(
             reasons = again.proof.reasons
     behind = list(map(str, tried.evidence.past_end))
     raise NotExact(
-        f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
+        f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} looks: {'; '.join(reasons)}",
         next_step=f"{_ONCE_READ if behind else _how_to_hold(quiesced)}; or allow `ahead` savepoints in "
         "backup.consistency.require, and a restore of such a one may count input twice",
         attempts=policy.attempts,
