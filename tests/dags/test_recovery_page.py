@@ -27,14 +27,14 @@ from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, ForgedReco
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
 from streams_recovery.core.status.report import RunKind, StatusReport
-from streams_recovery.core.words import new_id
+from streams_recovery.core.words import new_id, span
 from streams_recovery.operations.state.inspect import inspection_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from streams_recovery.storage.site_log import site_log
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, at_sites, client_of, dag_ids, parsed, two_applications
-from tests.support.examples.statuses import ADVICE, HOUR, NOW, PROGRESS, report
+from tests.support.examples.statuses import ADVICE, ESTIMATE, HOUR, NOW, PROGRESS, report
 
 # Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
 ADDRESSES = {
@@ -318,6 +318,18 @@ def test_a_restore_that_failed_half_way_is_not_shown_as_running_and_says_what_to
     wanted = ("failed after destroying", f"streams-recovery resume orders {left.restore_id}", "No run was in progress", "Restore…")
     assert [said for said in wanted if said not in text] == []
     assert "Not possible" not in text
+
+
+@pytest.mark.parametrize("savepoints", [1, 2])
+def test_the_first_savepoint_is_explained_while_it_is_the_only_one(page: FastAPI, site: Site, savepoints: int) -> None:
+    only = replace(report().savepoints[-1], savepoint_id=SAVEPOINT)
+    of_it = {"savepoints": (only,), "newest": only, "newest_exact": only, "savepoint_count": savepoints}
+    site.observed(replace(report(taken_at=NOW + 60_000), **of_it))
+    takes = f"a restore takes: about {span(ESTIMATE.total)}, measured by 3 restores"
+    for address in ("/applications/orders", f"/applications/orders/savepoints/{SAVEPOINT}"):
+        text = get(client_of(page, "viewer"), address).text
+        for line in ("it has: exact state, the committed offsets", takes):
+            assert (line in text) == (savepoints == 1), address
 
 
 def test_a_savepoint_shows_the_newest_check_and_who_brought_it_back(page: FastAPI, site: Site) -> None:

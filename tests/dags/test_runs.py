@@ -73,7 +73,9 @@ def helper_of_nobody():
 
 
 @pytest.mark.way("savepoint")
-def test_a_savepoint_is_taken_and_the_application_comes_back(counting: Counting, in_session: Submitter) -> None:
+def test_a_savepoint_is_taken_and_the_application_comes_back(
+    counting: Counting, in_session: Submitter, capsys: pytest.CaptureFixture[str]
+) -> None:
     counting.feed("abcab")
     counting.start()
     done = run(counting, "backup", in_session, per_application=True)
@@ -82,6 +84,10 @@ def test_a_savepoint_is_taken_and_the_application_comes_back(counting: Counting,
     manifest = counting.newest()
     assert (manifest.consistency.value, manifest.records, manifest.provenance.reason) == ("exact", 5, "test")
     assert manifest.committed()[counting.input].offset == 5
+    told = capsys.readouterr().out
+    assert f"savepoint {manifest.savepoint_id}: exact, 5 records, 5 new" in told
+    assert "it has: exact state" in told, "the first one is explained"
+    assert "a restore takes: about " in told
 
 
 @pytest.mark.deep

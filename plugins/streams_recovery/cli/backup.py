@@ -21,10 +21,9 @@ from streams_recovery.core.forms import request_of
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.request import REASON
-from streams_recovery.core.status.first_savepoint import first_lines
 from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.savepoint import SavepointRequest, before_savepoint
-from streams_recovery.operations.status.first_savepoint import first_savepoint
+from streams_recovery.operations.status.first_savepoint import told_of
 
 
 @asks(*SavepointRequest.FORM, replace(REASON, default=BY_HAND), mode=(Mode, None))
@@ -43,12 +42,11 @@ def backup(call: Call) -> None:
         if request.changed_state is not ChangedState.REFUSE or call.approve is not None:
             approved(planned, planned.text, call.approve, typed=recovery.application_id)
         summary = runs.backup(runner(recovery, call.logs), request)
-        first = None if call.as_json else first_savepoint(recovery, summary.savepoint_id)
+        told = () if call.as_json else tuple(told_of(recovery, summary))
     if call.as_json:
         print_json(summary)
     else:
-        line(summary.text(recovery.config.unsaved_outputs))
-        for text in () if first is None else first_lines(first):
+        for text in told:
             line(text)
 
 

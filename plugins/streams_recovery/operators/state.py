@@ -96,15 +96,6 @@ class ReportSavepointOperator(ReportOperator):
         self.emit(context, savepoint_facts(published))
         for warning in published.warnings:
             self.log.warning("Savepoint %s: %s", published.savepoint_id, warning)
-        survives = "survives" if published.survives_cluster_loss else "does not survive"
-        self.log.info(
-            "Savepoint %s: %s, %s records, %s new; it %s the loss of the cluster",
-            published.savepoint_id,
-            published.consistency,
-            published.records,
-            published.new_records,
-            survives,
-        )
 
 
 class ReportCompactedOperator(ReportOperator):

@@ -30,12 +30,14 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, forged_text, seal_of_savepoint
 from streams_recovery.core.repository.sites import SiteEntry, since
 from streams_recovery.core.state.inspection import Inspection, without_data
+from streams_recovery.core.status.first_savepoint import first_lines
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.words import LAST_MOMENT, command, is_id, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import open_repository, storage_credentials
+from streams_recovery.operations.status.first_savepoint import first_of
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.site_log import entry_in, site_log
 from streams_recovery.ui import actions, overview
@@ -206,9 +208,16 @@ class Pages:
             topics=sorted(known.report.topics, key=lambda one: (list(TopicRole).index(one.role), one.name)),
             runs=self._runs(visitor, config),
             compares=compares,
+            first=self._first_of(config, known.report),
             inspections=inspections,
             unread=unread,
         )
+
+    def _first_of(self, config: ApplicationConfig, report: StatusReport) -> tuple[str, ...]:
+        """Of an application with one savepoint, what is to be said of it. The next ones are taken while nobody looks."""
+        if report.savepoint_count != 1 or report.newest is None:
+            return ()
+        return _first(config, report, self._statuses.detail(config.name, report.newest.savepoint_id))
 
     def _outputs(self, config: ApplicationConfig) -> tuple[list[Inspection], str | None]:
         """The newest comparisons of outputs, as far as they may be shown, and why they cannot be read."""
@@ -270,6 +279,7 @@ class Pages:
         inspections, unread = self._inspections(config, savepoint_id)
         return page(
             "savepoint.html",
+            first=_first(config, known.report, detail),
             root="../../../",
             now=now(),
             name=name,
@@ -344,6 +354,14 @@ def view_of(report: StatusReport, at: str, window: str, clock: int) -> View:
         image=timeline(report, span, chosen),
         plan=instant(report, chosen, now=clock),
     )
+
+
+def _first(config: ApplicationConfig, report: StatusReport | None, detail: SavepointDetail | str | None) -> tuple[str, ...]:
+    """What is said of an application's first savepoint while it is the only one, a line each."""
+    if report is None or report.savepoint_count != 1 or not isinstance(detail, SavepointDetail):
+        return ()
+    exact = report.newest_exact is not None and report.newest_exact.savepoint_id == detail.savepoint_id
+    return tuple(first_lines(first_of(config, detail, report.estimate if exact else None)))
 
 
 def _compares(config: ApplicationConfig) -> str:

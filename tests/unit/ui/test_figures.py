@@ -102,6 +102,7 @@ def application_page(found: StatusReport, now: int) -> str:
         topics=found.topics,
         runs="{}",
         compares="",
+        first=(),
         inspections=[],
         unread=None,
     )
@@ -117,6 +118,7 @@ def savepoint_page(found: StatusReport, one: SavepointSummary, now: int) -> str:
         application_id=found.application_id,
         savepoint_id=one.savepoint_id,
         summary=one,
+        first=(),
         detail=None,
         problem=None,
         built_on_it=[],

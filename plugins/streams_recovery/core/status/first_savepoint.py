@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.survival import lost_with_cluster
+from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.words import command, first_names, span
 
 # As long as nobody has configured a drill.
@@ -21,48 +21,46 @@ _OUTSIDE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstSavepoint:
-    """The first savepoint of the application that is configured as ``name``. ``recovery_seconds`` is about how long a restore of it takes, None if unknown,
-    ``measured`` by how many restores. ``drills`` are the schedule of drills, None where none is configured; ``can_drill`` is False for one that cannot be
-    started under another id.
+    """The first savepoint of the application that is configured as ``name``. ``estimate`` is about how long a restore of it takes, None if unknown. ``drills``
+    are the schedule of drills, None where none is configured; ``can_drill`` is False for one that cannot be started under another id.
     """
 
     name: str
-    manifest: Manifest
-    recovery_seconds: float | None
-    measured: int
+    detail: SavepointDetail
+    estimate: Estimate | None
     drills: str | None
     can_drill: bool
 
 
 def first_lines(first: FirstSavepoint) -> Iterator[str]:
     """One fact a line."""
-    manifest = first.manifest
-    topics = Counter(topic.role for topic in manifest.topics if topic.archived)
+    detail = first.detail
+    topics = Counter(topic.role for topic in detail.topics if topic.archived)
     roles = ", ".join(f"{count} {role}{'s' if count > 1 else ''}" for role, count in topics.items())
-    yield f"it has: {manifest.consistency} state, the committed offsets, the settings of {len(manifest.topics)} topics, and the records of {roles or 'none'}"
-    for what in _lacks(manifest):
+    yield f"it has: {detail.consistency} state, the committed offsets, the settings of {len(detail.topics)} topics, and the records of {roles or 'none'}"
+    for what in _lacks(detail):
         yield f"it has not: {what}"
     yield f"a restore takes: {_takes(first)}"
     yield f"try that without touching anything: {_try(first)}"
 
 
-def _lacks(manifest: Manifest) -> Iterator[str]:
-    outputs = [topic.name for topic in manifest.topics if topic.role is TopicRole.OUTPUT and not topic.archived]
+def _lacks(detail: SavepointDetail) -> Iterator[str]:
+    outputs = [topic.name for topic in detail.topics if topic.role is TopicRole.OUTPUT and not topic.archived]
     if outputs:
         yield f"the records of outputs ({first_names(outputs)}): a restore leaves those that are there, and makes lost ones empty"
-    yield from (f"enough to survive the loss of the cluster: {why}" for why in lost_with_cluster(manifest))
+    yield from (f"enough to survive the loss of the cluster: {why}" for why in detail.lost_with_cluster)
     yield _OUTSIDE
 
 
 def _takes(first: FirstSavepoint) -> str:
-    if first.recovery_seconds is None:
+    if first.estimate is None:
         return f"not known, because the cluster could not be looked at: {command('monitor', first.name)}"
-    by = f"measured by {first.measured} restores" if first.measured else "by default rates; the first drill measures it"
-    return f"about {span(first.recovery_seconds)}, {by}"
+    by = f"measured by {first.estimate.measured} restores" if first.estimate.measured else "by default rates; the first drill measures it"
+    return f"about {span(first.estimate.total)}, {by}"
 
 
 def _try(first: FirstSavepoint) -> str:
-    drill = command("drill", first.name)
+    drill = f"{command('drill', first.name)}, or a run of streams_drill"
     if first.drills is not None:
         return f"{drill}, {first.drills}"
     looks = f"{command('restore', first.name, '--replace', '--plan')} says what it would do"

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.first_savepoint import FirstSavepoint, first_lines
+from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from tests.support.examples.manifests import copied, manifest_with, partition
 
 MANIFEST = manifest_with(partition([copied(0, 5)], [], end=5))
@@ -15,8 +17,12 @@ OUTPUT = replace(MANIFEST.topics[0], name="totals", role=TopicRole.OUTPUT, archi
 INPUT = replace(MANIFEST.topics[0], name="orders", role=TopicRole.INPUT, archived=False)
 
 
+def taking(measured: int) -> Estimate:
+    return Estimate(seconds={"load": 42.0}, measured=measured)
+
+
 def first(**of: object) -> FirstSavepoint:
-    found = FirstSavepoint(name="shop", manifest=MANIFEST, recovery_seconds=42.0, measured=0, drills=None, can_drill=True)
+    found = FirstSavepoint(name="shop", detail=savepoint_detail(MANIFEST), estimate=taking(0), drills=None, can_drill=True)
     return replace(found, **of)  # type: ignore[arg-type]
 
 
@@ -30,7 +36,7 @@ def test_what_it_has_is_counted_by_role() -> None:
 
 
 def test_what_it_has_not_is_named() -> None:
-    lacks = said("it has not", manifest=replace(MANIFEST, topics=(*MANIFEST.topics, OUTPUT, INPUT)))
+    lacks = said("it has not", detail=savepoint_detail(replace(MANIFEST, topics=(*MANIFEST.topics, OUTPUT, INPUT))))
     assert lacks[0].startswith("the records of outputs (totals)")
     assert any("survive the loss of the cluster: the records of orders are not archived" in one for one in lacks)
     assert lacks[-1].startswith("schemas of a registry")
@@ -41,8 +47,8 @@ def test_what_it_has_not_is_named() -> None:
     ("of", "told"),
     [
         ({}, "about 42 s, by default rates"),
-        ({"measured": 3}, "about 42 s, measured by 3 restores"),
-        ({"recovery_seconds": None}, "not known, because the cluster could not be looked at: streams-recovery monitor shop"),
+        ({"estimate": taking(3)}, "about 42 s, measured by 3 restores"),
+        ({"estimate": None}, "not known, because the cluster could not be looked at: streams-recovery monitor shop"),
     ],
 )
 def test_how_long_a_restore_takes(of: dict[str, object], told: str) -> None:
@@ -52,8 +58,15 @@ def test_how_long_a_restore_takes(of: dict[str, object], told: str) -> None:
 @pytest.mark.parametrize(
     ("of", "told"),
     [
-        ({"drills": "on Saturdays"}, ["streams-recovery drill shop, on Saturdays"]),
-        ({}, ["streams-recovery drill shop, once a week", "the section `drill`", "streams-recovery restore shop --replace --plan"]),
+        ({"drills": "on Saturdays"}, ["streams-recovery drill shop, or a run of streams_drill, on Saturdays"]),
+        (
+            {},
+            [
+                "streams-recovery drill shop, or a run of streams_drill, once a week",
+                "the section `drill`",
+                "streams-recovery restore shop --replace --plan",
+            ],
+        ),
         (
             {"can_drill": False},
             ["streams-recovery restore shop --replace --plan", "streams-recovery verify shop --level full", "once a week"],
