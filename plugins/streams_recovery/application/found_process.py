@@ -106,6 +106,14 @@ def command_line(pid: int) -> list[str] | None:
     return _argv(pid) or None
 
 
+def directory_of(pid: int) -> str | None:
+    """The directory that a process is in, None if there is none that this user may see."""
+    try:
+        return str(psutil.Process(pid).cwd())
+    except psutil.Error:
+        return None
+
+
 def connected_to(ports: Collection[int]) -> list[int]:
     """The processes of this user, but for this one and what has started it, that are connected to one of these ports of any machine."""
     found = set()

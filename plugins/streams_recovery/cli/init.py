@@ -68,6 +68,7 @@ def init(
             context=context,
             connected=connected,
             open_state=looks.open_state(connected, chosen.application_id),
+            working_directory=looks.working_directory(connected),
         )
         path = _free(configs, place.name)
         say(f"{chosen.application_id}, an application of {chosen.kind.dialect.product}: {chosen.because}.")

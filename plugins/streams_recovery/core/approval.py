@@ -20,6 +20,8 @@ from streams_recovery.core.errors import PlanChanged
 from streams_recovery.core.escaping import Markdown
 
 _HASH_DIGITS, _PART_DIGITS = 64, 3
+# Of a hash, where a plan is shown.
+_SHOWN_DIGITS = 12
 _PIN = "x"
 
 
@@ -111,8 +113,10 @@ def check_approved(plan: Approvable, approved: str) -> None:
 
 def _why(plan: Approvable, approved: str, parts: tuple[str, ...]) -> str:
     if not re.fullmatch(f"[0-9a-f]{{{_HASH_DIGITS},}}", approved.partition(_PIN)[0]):
+        if len(approved) >= _SHOWN_DIGITS and plan.hash.startswith(approved):
+            return f"{approved!r} is only the beginning of its hash: give the whole one, which stands in the command below the plan"
         return f"{approved[:20]!r} is not the hash of a plan"
-    changed = f"it is {plan.hash[:12]}, and {approved[:12]} was approved"
+    changed = f"it is {plan.hash[:_SHOWN_DIGITS]}, and {approved[:_SHOWN_DIGITS]} was approved"
     if approved.startswith(plan.hash):
         return "its hash was not copied completely"
     if parts:

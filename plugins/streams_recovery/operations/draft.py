@@ -12,7 +12,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from streams_recovery.application.found_process import command_line, connected_to
+from streams_recovery.application.found_process import command_line, connected_to, directory_of
 from streams_recovery.application.http_control import exchange
 from streams_recovery.application.kubernetes.finding import find, reachable
 from streams_recovery.application.local_state import open_files, task_directory_of
@@ -196,6 +196,11 @@ def open_state(pid: int | None, application_id: str) -> str | None:
     """The state directory below which a process has files of the application's tasks open, if it is one."""
     found = set() if pid is None else {task_directory_of(path, application_id) for path in open_files(pid)} - {None}
     return str(one.parent) if len(found) == 1 and (one := found.pop()) else None
+
+
+def working_directory(pid: int | None) -> str | None:
+    """The directory that a process is in, as far as this user may see it."""
+    return None if pid is None else directory_of(pid)
 
 
 def running_as(answer: object) -> object:

@@ -109,6 +109,14 @@ def test_the_refusal_names_the_parts_that_are_different() -> None:
     assert caught.value.facts["different"] == ["the savepoint", "the topics"]
 
 
+def test_the_beginning_of_a_hash_is_told_from_another_plan_s() -> None:
+    plan = stated({"the savepoint": 1})
+    with pytest.raises(PlanChanged, match="only the beginning of its hash: give the whole one"):
+        check_approved(plan, plan.hash[:12])
+    with pytest.raises(PlanChanged, match="is not the hash of a plan"):
+        check_approved(plan, plan.hash[1:13])
+
+
 @pytest.mark.parametrize(
     ("approved", "why"),
     [

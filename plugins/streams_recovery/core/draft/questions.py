@@ -45,7 +45,7 @@ class AnswerForm(enum.Enum):
 class Surroundings:
     """What is known without the cluster: the ``name`` of the configuration, the ``connection`` of the cluster, the directory for what is kept on this
     machine, the file by which Kubernetes is reached, with the context in it, if there is one, the only process of this user that is connected to the
-    cluster, and the state directory that this has open.
+    cluster, with the state directory that this has open, and the directory that it is in.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Surroundings:
     context: str | None = None
     connected: int | None = None
     open_state: str | None = None
+    working_directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
