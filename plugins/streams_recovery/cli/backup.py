@@ -23,7 +23,7 @@ from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.request import REASON
 from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.savepoint import SavepointRequest, before_savepoint
-from streams_recovery.operations.status.first_savepoint import told_of
+from streams_recovery.operations.status.first_savepoint import savepoint_lines
 
 
 @asks(*SavepointRequest.FORM, replace(REASON, default=BY_HAND), mode=(Mode, None))
@@ -42,11 +42,11 @@ def backup(call: Call) -> None:
         if request.changed_state is not ChangedState.REFUSE or call.approve is not None:
             approved(planned, planned.text, call.approve, typed=recovery.application_id)
         summary = runs.backup(runner(recovery, call.logs), request)
-        told = () if call.as_json else tuple(told_of(recovery, summary))
+        lines = () if call.as_json else tuple(savepoint_lines(recovery, summary))
     if call.as_json:
         print_json(summary)
     else:
-        for text in told:
+        for text in lines:
             line(text)
 
 

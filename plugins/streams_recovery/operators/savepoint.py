@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operations import archive, savepoint
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.status.first_savepoint import told_of
+from streams_recovery.operations.status.first_savepoint import savepoint_lines
 from streams_recovery.operators.base import StepOperator, requested_by, run_id_of, too_late
 from streams_recovery.workflows import savepoint as steps
 
@@ -92,7 +92,7 @@ class PublishSavepointOperator(StepOperator):
 
     def step(self, recovery: RecoveryContext, context: Context) -> savepoint.PublishedSavepoint:
         published: savepoint.PublishedSavepoint = super().step(recovery, context)
-        for line in told_of(recovery, published):
+        for line in savepoint_lines(recovery, published):
             self.log.info("%s", line)
         return published
 

@@ -209,12 +209,12 @@ def _of_way(way: str, seen: ApplicationSeen, answers: Answers, place: Surroundin
         if answers.get(URL) == NONE:
             yield _running(place)
         # Where the command is told its directory, any will do.
-        told = f"{place.home}/{place.name}/state" if any("{state_directory}" in word for word in answers.get(COMMAND) or ()) else None
+        given = f"{place.home}/{place.name}/state" if any("{state_directory}" in word for word in answers.get(COMMAND) or ()) else None
         yield Question(
             key=STATE,
             text="Where is its local state: state.dir (/tmp/kafka-streams if it sets none), or Faust's --datadir?",
             why="A restore removes what is there of this application, or old state would go on behind it.",
-            default=place.open_state or told,
+            default=place.open_state or given,
             safe=False,
         )
     elif way == "command":

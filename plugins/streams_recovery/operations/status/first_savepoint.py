@@ -41,7 +41,7 @@ def first_of(config: ApplicationConfig, detail: SavepointDetail, estimate: Estim
     )
 
 
-def told_of(recovery: RecoveryContext, published: PublishedSavepoint) -> Iterator[str]:
+def savepoint_lines(recovery: RecoveryContext, published: PublishedSavepoint) -> Iterator[str]:
     """What a person is told of a savepoint that was taken, a line each: of the first one more."""
     yield published.text(recovery.config.unsaved_outputs)
     try:

@@ -13,14 +13,14 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import PublishedSavepoint
-from streams_recovery.operations.status.first_savepoint import told_of
+from streams_recovery.operations.status.first_savepoint import savepoint_lines
 from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, root
 
 
 def told(recovery: RecoveryContext, savepoint_id: str) -> list[str]:
     facts = codec.fields_of(SavepointFacts, savepoint_facts(recovery.savepoints.outline(savepoint_id)))
     numbers = {"new_records": 3, "fetched": 3, "tail_records": 0, "topics": 1, "warnings": ()}
-    return list(told_of(recovery, PublishedSavepoint(**facts, manifest_key="m", **numbers)))
+    return list(savepoint_lines(recovery, PublishedSavepoint(**facts, manifest_key="m", **numbers)))
 
 
 def unconnected() -> KafkaConnection:
