@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery.config.backup import Mirror
 from streams_recovery.core.errors import Refused
-from streams_recovery.operations import maintenance, restore
+from streams_recovery.operations import maintenance, restore, second_place
 from streams_recovery.operations.unfinished import restores_of
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish
@@ -30,13 +30,13 @@ def test_a_restore_from_the_second_place_alone_brings_the_state_back_and_is_on_r
     away = replace(small, recovery=replace(small.recovery, config=config.from_second_place))
     assert maintenance.fill_mirror(home.recovery).savepoints == (savepoint,)
     with reopened(away) as found, pytest.raises(Refused, match="is not lost"):
-        maintenance.require_lost(found.recovery)
+        second_place.require_lost(found.recovery)
 
     (tmp_path / "repository").rename(tmp_path / "lost")
     small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with reopened(away) as found:
         recovery = found.recovery
-        maintenance.require_lost(recovery)
+        second_place.require_lost(recovery)
         ticket = opened(recovery, asked(recovery, savepoint=savepoint))
         saved(recovery, ticket)
         assert loaded(recovery, ticket) == 7

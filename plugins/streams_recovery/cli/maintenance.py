@@ -26,7 +26,7 @@ from streams_recovery.core.remedies.locks import NO_RUN_LEFT, proof_of_death
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.repository.mirror import mirror_outline, mirror_text
 from streams_recovery.core.words import LATEST, command, moment
-from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
+from streams_recovery.operations import compaction, maintenance, quiesce_record, second_place, unfinished
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.compaction import How
 from streams_recovery.operations.context import RecoveryContext
@@ -263,7 +263,7 @@ def dismiss(
     """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
     with recovery_of(call.name, call.configs, place=place) as recovery:
         if place is not None:
-            maintenance.require_lost(recovery)
+            second_place.require_lost(recovery)
         text = md(
             "Declare restore {} of {} over. What the application holds now counts as its state: "
             "nobody can resume the restore, and savepoints are taken again.",

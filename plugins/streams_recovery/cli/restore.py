@@ -21,8 +21,8 @@ from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON
 from streams_recovery.core.words import LATEST, command
-from streams_recovery.operations import maintenance
 from streams_recovery.operations import restore as restores
+from streams_recovery.operations import second_place
 from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, RestoreRequest, Undo
@@ -104,7 +104,7 @@ def carry_out(call: Call, request: RestoreRequest, place: Where | None = None) -
     """Plan; show the plan, or ask unless it is approved by its hash, and do it. From another ``place`` only where the first one is lost."""
     with recovery_of(call.name, call.configs, request.site, place=place) as recovery:
         if place is not None:
-            maintenance.require_lost(recovery)
+            second_place.require_lost(recovery)
         if call.plan_only:
             planned = restores.plan(recovery, request)
             show_plan(planned, planned.text, as_json=call.as_json, more=call.more)

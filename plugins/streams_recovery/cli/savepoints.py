@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.words import command, count, first_names, moment
-from streams_recovery.operations import unfinished
+from streams_recovery.operations import second_place, unfinished
 
 _DAMAGED, _FORGED = "damaged", "forged"
 
@@ -24,6 +24,7 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, place: Fr
         pinned = unfinished.pins_of(recovery, readable=True)
         sealed = recovery.repository.seals is not None
         adopted = {one for one in found if recovery.repository.adopted(recovery.savepoints.key(one))}
+        second = second_place.see_second_place(recovery)
     kept, leaves = set(pinned.kept()), {one.savepoint_id: one.until for one in pinned.releases()}
     if as_json:
         print_json(
@@ -34,6 +35,7 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, place: Fr
                     "released_until": leaves.get(savepoint_id),
                     "sealed": sealed and not isinstance(one, Forged),
                     "adopted": savepoint_id in adopted and not isinstance(one, Forged),
+                    "in_second_place": None if second is None else second.has(savepoint_id),
                 }
                 for savepoint_id, one in found.items()
             ]
@@ -49,6 +51,8 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, place: Fr
     columns = ("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "seal", "shares files with")
     rows = (cells(savepoint_id, one, pin(savepoint_id), seal(savepoint_id)) for savepoint_id, one in found.items())
     print_table(columns, rows, bad=(_DAMAGED, _FORGED))
+    if second is not None:
+        line(f"Second place: {second}.")
     if recovery.config.unsaved_outputs:
         line(f"What survives is inputs and state: records of the outputs {first_names(recovery.config.unsaved_outputs)} are not archived.")
     if sealed:

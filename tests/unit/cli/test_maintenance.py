@@ -99,7 +99,8 @@ def test_when_the_repository_is_lost_the_second_place_takes_its_place_until_ther
     assert refused.commands == ("streams-recovery mirror shop --from mirror --full",)
     first = tmp_path / "repository"
     first.rename(tmp_path / "lost")
-    assert printed(run("savepoints", "list", "shop", "--from", "mirror")) == listed
+    from_second = printed(run("savepoints", "list", "shop", "--from", "mirror"))
+    assert from_second == [one | {"in_second_place": False} for one in listed], "the first place is the other one now"
     (told,) = printed(run("info", "shop", "--from", "mirror"))["applications"]
     assert told["savepoints"] == len(listed)
     assert isinstance(run(*restore, as_json=False).exception, BrokerUnavailable), "it is not refused, and no broker is there"
@@ -108,6 +109,40 @@ def test_when_the_repository_is_lost_the_second_place_takes_its_place_until_ther
     assert (back["place"], len(back["savepoints"])) == (str(first), len(listed))
     assert printed(run("savepoints", "list", "shop")) == listed
     assert printed(run("mirror", "shop"))["copied"] == 0
+
+
+def test_info_and_the_list_say_which_savepoints_are_in_one_place_and_since_when(run: Run, tmp_path: Path) -> None:
+    assert {one["in_second_place"] for one in printed(run("savepoints", "list", "shop"))} == {None}
+    assert "second place" not in run("info", "shop", as_json=False).stdout.lower()
+    second_place(tmp_path, "second")
+    alone = "4 savepoints are in one place only, since 2026-11-21 00:00:00 UTC, and not in"
+    for words in ("info", "savepoints list"):
+        assert alone in run(*words.split(), "shop", as_json=False).stdout
+    assert not (tmp_path / "second").exists(), "to look makes nothing"
+    printed(run("mirror", "shop"))
+    next((tmp_path / "second").rglob(f"{FIRST}/manifest*")).unlink()
+    listed = {one["savepoint_id"]: one["in_second_place"] for one in printed(run("savepoints", "list", "shop"))}
+    assert listed == {name: name != FIRST for name in listed}
+    assert "1 savepoint is in one place only" in run("info", "shop", as_json=False).stdout
+    printed(run("mirror", "shop"))
+    for words in ("info", "savepoints list"):
+        assert "all savepoints are in two places" in run(*words.split(), "shop", as_json=False).stdout
+
+
+def test_a_second_place_that_does_not_answer_is_no_error_of_a_look(run: Run, tmp_path: Path) -> None:
+    written = json.loads((tmp_path / "shop.yaml").read_text())
+    written["storage"]["mirror"] = {
+        "backend": "s3",
+        "bucket": "b",
+        "endpoint": "http://127.0.0.1:9",
+        "allow_http": True,
+        "connection": "nobody",
+    }
+    (tmp_path / "shop.yaml").write_text(json.dumps(written))
+    (told,) = printed(run("info", "shop"))["applications"]
+    assert "nobody" in told["second_place"]["problem"]
+    assert {one["in_second_place"] for one in printed(run("savepoints", "list", "shop"))} == {None}
+    assert "Second place: not known: " in run("savepoints", "list", "shop", as_json=False).stdout
 
 
 def test_what_the_repository_has_lost_is_put_back_from_the_second_place(run: Run, tmp_path: Path) -> None:

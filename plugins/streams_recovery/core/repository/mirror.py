@@ -13,7 +13,7 @@ from typing import Final
 
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.words import is_id
+from streams_recovery.core.words import is_id, moment, moment_of
 
 _ENTRY: Final = re.compile(r"[0-9]{12}\.json")
 
@@ -182,6 +182,35 @@ def records_in_order(records: Iterable[MirroredObject]) -> list[MirroredObject]:
             placed.append((number, MirroredObject(key=one.key, bytes=one.bytes, needs=before, vouched=one.vouched)))
             before = (one.key,)
     return [one for _, one in sorted(placed, key=lambda found: (found[0], found[1].key))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondPlace:
+    """What a look at the second ``place`` has found. ``alone`` are ids of savepoints that are not there, the oldest first. ``problem`` is why it could not be
+    looked at, empty when it could.
+    """
+
+    place: str
+    alone: tuple[str, ...] = ()
+    problem: str = ""
+
+    def has(self, savepoint_id: str) -> bool | None:
+        """Whether a savepoint is there too, None where that is not known."""
+        return None if self.problem else savepoint_id not in self.alone
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"not known: {self.problem}"
+        if not self.alone:
+            return f"all savepoints are in two places, the second one is {self.place}"
+        several = "1 savepoint is" if len(self.alone) == 1 else f"{len(self.alone):,} savepoints are"
+        return f"{several} in one place only, since {moment(moment_of(self.alone[0]))}, and not in {self.place}"
+
+
+def second_place(place: str, ids: Iterable[str], there: Iterable[str]) -> SecondPlace:
+    """The second place, where these savepoints exist and the manifests of the others are ``there``."""
+    found = set(there)
+    return SecondPlace(place=place, alone=tuple(sorted(one for one in ids if one not in found)))
 
 
 def mirror_text(plan: MirrorPlan) -> Markdown:

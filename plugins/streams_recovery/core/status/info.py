@@ -15,6 +15,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import SEALED, forged_records, seal_of_savepoint
 from streams_recovery.core.repository.survival import survives_text
@@ -46,7 +47,7 @@ class ApplicationInfo(Glance):
     without one; ``objective_met`` is None if nothing is promised and nothing scheduled. ``problems`` are parts that could not be looked
     at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals. ``sites`` are as they are on
     record now, with what the monitor last saw of them. ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the ``archive``
-    as it is now, None if nothing was ever archived.
+    as it is now, None if nothing was ever archived. ``second_place`` is as it is now, None without one.
     """
 
     source: InfoSource
@@ -64,6 +65,7 @@ class ApplicationInfo(Glance):
     recovery_point: int | None
     loss_objective_seconds: float | None
     unsaved_outputs: tuple[str, ...] = ()
+    second_place: SecondPlace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +188,8 @@ def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:
     yield f"application: {info.name} (id {info.application_id})"
     for name, value in _facts(info, now):
         yield f"    {name}: {value}"
+    if info.second_place is not None:
+        yield f"    second place: {info.second_place}"
 
 
 def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:

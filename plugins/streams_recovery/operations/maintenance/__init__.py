@@ -5,5 +5,10 @@ from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conc
 from streams_recovery.operations.maintenance.contents import UndeletePlan, plan_undelete, undelete
 from streams_recovery.operations.maintenance.cut_again import prove_cut
 from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, expiry_text, pin, plan_expiry
-from streams_recovery.operations.maintenance.mirror import MirrorReport, fill_mirror, plan_mirror, raise_unless_mirrored, require_lost
+from streams_recovery.operations.maintenance.mirror import (
+    MirrorReport,
+    fill_mirror,
+    plan_mirror,
+    raise_unless_mirrored,
+)
 from streams_recovery.operations.maintenance.seal import adopt, plan_adoption

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.mirror import (
     MirroredObject,
@@ -27,9 +26,8 @@ from streams_recovery.core.repository.mirror import (
     savepoint_of,
 )
 from streams_recovery.core.repository.publication import Publication
-from streams_recovery.core.words import command, first_names
+from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.mirror import copy_object, prove_object, require_apart
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.repository import Repository
@@ -104,27 +102,6 @@ def raise_unless_mirrored(report: MirrorReport) -> None:
             next_step="run `streams-recovery verify --level full`, and find out who writes in either place; everything else was copied",
             keys=[one.key for one in report.damaged[:20]],
         )
-
-
-def require_lost(recovery: RecoveryContext) -> None:
-    """Raise ``Refused`` where the first place, which is the second one of this context, answers and has savepoints: what a restore writes down has to be in
-    one place, and all that comes later goes by it.
-    """
-    found, store = recovery.config.storage.second_place, None
-    if found is not None and (found.backend != "filesystem" or Path(str(found.path)).is_dir()):
-        keys = recovery.connections.storage(found.connection, found.backend) if found.backend != "filesystem" else None
-        store = SavepointStore(Repository(found.location, keys, Retries(attempts=2)).without_seals(), recovery.layout)
-    try:
-        ids = store.ids() if store is not None else []
-    except (RepositoryUnavailable, ConfigInvalid, NotFound):
-        # It does not answer, or is not there any more.
-        return
-    if ids and found is not None:
-        raise Refused(
-            f"the repository of {recovery.application_id} is not lost: {found.location} answers and has {len(ids)} savepoints",
-            next_step="restore from it; what it has lost is put back from the second place by the command below",
-            place=str(found.location),
-        ).then(command("mirror", recovery.config.name, "--from", "mirror", "--full"))
 
 
 def _planned(recovery: RecoveryContext, found: Places, *, full: bool) -> MirrorPlan:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.status.info import ApplicationInfo, PresentFacts, info_of_report, info_of_repository
 from streams_recovery.core.status.report import come_by, newest_exact
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.second_place import see_second_place
 from streams_recovery.operations.status.log import newest
 from streams_recovery.operations.status.stored import limits, outline, see_archive, sites_now
 
@@ -27,7 +30,10 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
         archive=see_archive(recovery, outline(recovery, exact)).status,
         unsaved_outputs=recovery.config.unsaved_outputs,
     )
-    if report is not None:
-        return info_of_report(report, present)
     name, application_id = recovery.config.name, recovery.application_id
-    return info_of_repository(name, application_id, found, present, forged=recovery.repository.forged)
+    info = (
+        info_of_report(report, present)
+        if report is not None
+        else info_of_repository(name, application_id, found, present, forged=recovery.repository.forged)
+    )
+    return replace(info, second_place=see_second_place(recovery))
