@@ -11,8 +11,8 @@ MOST_RECORDS: Final = 2_000_000
 MOST_BYTES: Final = 512_000_000
 # Each range is a file to store, or a partition to write and to read back.
 MOST_RANGES: Final = 200
-# Where no savepoint has records of a log, a record is taken to be as large as this. Few applications have larger ones.
-UNKNOWN_BYTES: Final = 10_000
+# Where no savepoint has records of a log, a record is taken to be as large as this. Most applications have smaller ones.
+UNKNOWN_BYTES: Final = 2_500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
