@@ -94,6 +94,7 @@ REPOSITORY = RepositoryFacts(
     forged_count=0,
     archive=None,
     archive_news=False,
+    second_place=None,
 )
 TOPICS = (
     TopicStatus(name="orders-in", role=TopicRole.INPUT, partitions=2, records=1000, disk_bytes=GIB, lag=10),

@@ -8,9 +8,9 @@ from typing import Final
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import ObservedApplication, PartName, Rule, daily_growth, finding
-from streams_recovery.core.status.limits import Limits
+from streams_recovery.core.status.limits import DAY, Limits
 from streams_recovery.core.status.report import StatusFinding
-from streams_recovery.core.words import command, first_names, moment, size, span
+from streams_recovery.core.words import command, first_names, moment, moment_of, size, span
 
 LEFT = "quarantine-left"
 
@@ -62,6 +62,25 @@ def _announced(observed: ObservedApplication) -> Iterator[StatusFinding]:
         remedies=[command("expire", observed.name, "--plan")],
         numbers={"seconds_left": (outlook.deletes_from - observed.now) / 1000},
     )
+
+
+ONE_PLACE = "one-place-only"
+
+
+def _find_second_place(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    """Savepoints that a second place should have by now: as old as the newest one may be. Without any such limit, a day."""
+    seen = observed.repository.second_place if observed.repository else None
+    if seen is None:
+        return
+    remedies = [command("mirror", observed.name)]
+    if seen.problem:
+        yield finding(ONE_PLACE, Severity.WARNING, f"whether savepoints are in two places is {seen}", remedies=remedies)
+        return
+    age = observed.age(moment_of(seen.alone[0])) if seen.alone else 0.0
+    limit = limits.newest_age if limits.newest_age is not None else DAY if limits.late_after is None else limits.late_after
+    if age > limit:
+        numbers = {"age_seconds": age, "limit_seconds": limit, "savepoints": float(len(seen.alone))}
+        yield finding(ONE_PLACE, Severity.WARNING, f"{seen}: a lost store would lose them", remedies=remedies, numbers=numbers)
 
 
 FAILED, OVERDUE = "check-failed", "check-overdue"
@@ -221,6 +240,7 @@ def _find_sites(observed: ObservedApplication, _limits: Limits) -> Iterator[Stat
 RULES: Final = (
     Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quarantines),
     Rule(kinds=(ANNOUNCED, RELEASED), parts=(PartName.REPOSITORY,), find=_find_deletion),
+    Rule(kinds=(ONE_PLACE,), parts=(PartName.REPOSITORY,), find=_find_second_place),
     Rule(kinds=(FAILED, OVERDUE), parts=(PartName.REPOSITORY,), find=_find_checks),
     Rule(kinds=(DRILL_FAILED, DRILL_OVERDUE, RPO, RTO, LOSS), parts=(PartName.REPOSITORY,), find=_find_drills),
     Rule(kinds=(GROWS,), find=_find_repository_growth),

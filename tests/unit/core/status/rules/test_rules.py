@@ -9,6 +9,7 @@ import pytest
 
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import LockState, PartName, finding, health, judge
 from streams_recovery.core.status.limits import Limits
@@ -73,6 +74,11 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
     "a savepoint at its limit": (LIMITS, {"newest_exact": summary(NOW - 2 * HOUR)}),
     "a clock that is behind": (LIMITS, {"newest_exact": summary(NOW + HOUR)}),
     "no schedule and no objective": (DEFAULTS, {"newest_exact": summary(NOW - 300 * DAY)}),
+    "savepoints in two places": (LIMITS, {"repository": {"second_place": SecondPlace(place="s3://elsewhere")}}),
+    "a savepoint that is being copied to the second place": (
+        LIMITS,
+        {"repository": {"second_place": SecondPlace(place="s3://elsewhere", alone=("20261120T233000Z-0000000001",))}},
+    ),
     "a savepoint under way": (LIMITS, {"repository": {"last_run": replace(FAILED_RUN, over=False)}}),
     "a restore that destroyed nothing": (LIMITS, restore(destroyed=False)),
     "a restore within its deadline": (LIMITS, restore(running=True, began_at=NOW - 20 * MINUTE)),
