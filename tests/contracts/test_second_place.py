@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from embedded.stores.s3 import CREDENTIALS, S3Server
+from streams_recovery.cli.context import EnvironmentConnections
+from streams_recovery.config.loader import load_named
+from streams_recovery.core.errors import ConfigInvalid, RecoveryError, Refused
 from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.operations import second_place
+from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.storage.repository import Repository
 from tests.support.repository.golden import FIRST, SECOND, checked
 from tests.support.repository.golden_place import GOOD, command, environment, opened, upload_golden, write_config
@@ -70,3 +77,38 @@ def test_the_bucket_itself_by_another_address_is_refused_before_anything_is_writ
         assert refused.returncode == 2
         assert "by another name" in refused.stderr
     assert objects(s3, first) == before
+
+
+@contextmanager
+def from_second(directory: Path, first: StorageLocation, variables: dict[str, str]) -> Iterator[RecoveryContext]:
+    """The context whose repository is a second place in a directory."""
+    write_config(directory, first, mirror=StorageLocation(backend="filesystem", path=str(GOOD)))
+    with open_context(load_named("golden", directory, {}).from_second_place, EnvironmentConnections(variables)) as recovery:
+        yield recovery
+
+
+def test_a_first_place_that_only_this_shell_does_not_get_into_is_not_lost(s3: S3Server, tmp_path: Path) -> None:
+    first = s3.bucket()
+    upload_golden(first, CREDENTIALS)
+    whole = environment(CREDENTIALS)
+    no_variable = {name: value for name, value in whole.items() if name != "AIRFLOW_CONN_STORE"}
+    wrong_key = environment(replace(CREDENTIALS, options={**CREDENTIALS.options, "secret_access_key": "wrong"}))
+    expected: list[tuple[dict[str, str], type[RecoveryError]]] = [
+        (whole, Refused),
+        (no_variable, ConfigInvalid),
+        (wrong_key, ConfigInvalid),
+    ]
+    for variables, kind in expected:
+        with from_second(tmp_path, first, variables) as recovery, pytest.raises(kind) as caught:
+            second_place.require_lost(recovery)
+        assert (kind is Refused) == ("leave mirror out" not in caught.value.next_step)
+
+
+def test_a_bucket_that_does_not_exist_and_a_store_that_does_not_answer_are_lost_and_why_is_said(s3: S3Server, tmp_path: Path) -> None:
+    empty = s3.bucket()
+    gone, silent = replace(empty, bucket="no-such-bucket"), replace(empty, endpoint="http://127.0.0.1:9")
+    for first, why in ((gone, "no such bucket"), (silent, "does not answer"), (empty, "has no savepoints")):
+        with from_second(tmp_path, first, environment(CREDENTIALS)) as recovery:
+            said = second_place.require_lost(recovery)
+        assert why in said
+        assert "nobody else may use it meanwhile" in said

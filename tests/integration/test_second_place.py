@@ -36,7 +36,7 @@ def test_a_restore_from_the_second_place_alone_brings_the_state_back_and_is_on_r
     small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     with reopened(away) as found:
         recovery = found.recovery
-        second_place.require_lost(recovery)
+        assert "is not there" in second_place.require_lost(recovery)
         ticket = opened(recovery, asked(recovery, savepoint=savepoint))
         saved(recovery, ticket)
         assert loaded(recovery, ticket) == 7

@@ -263,7 +263,7 @@ def dismiss(
     """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
     with recovery_of(call.name, call.configs, place=place) as recovery:
         if place is not None:
-            second_place.require_lost(recovery)
+            say(f"Warning: {second_place.require_lost(recovery)}")
         text = md(
             "Declare restore {} of {} over. What the application holds now counts as its state: "
             "nobody can resume the restore, and savepoints are taken again.",

@@ -104,7 +104,7 @@ def carry_out(call: Call, request: RestoreRequest, place: Where | None = None) -
     """Plan; show the plan, or ask unless it is approved by its hash, and do it. From another ``place`` only where the first one is lost."""
     with recovery_of(call.name, call.configs, request.site, place=place) as recovery:
         if place is not None:
-            second_place.require_lost(recovery)
+            say(f"Warning: {second_place.require_lost(recovery)}")
         if call.plan_only:
             planned = restores.plan(recovery, request)
             show_plan(planned, planned.text, as_json=call.as_json, more=call.more)

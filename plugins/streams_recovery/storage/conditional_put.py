@@ -112,6 +112,14 @@ def _looked(is_mine: Callable[[str], bool | None], token: str, error: Exception)
     raise error
 
 
+class NoBucket(ConfigInvalid):
+    """Raised when the store itself says that the bucket does not exist."""
+
+
+class CredentialsExpired(RepositoryUnavailable):
+    """Raised when the store answers, and lets nobody in with a session token whose time is over."""
+
+
 def status_of(error: BaseException) -> int | None:
     """The HTTP status the server answered with, None when it did not answer."""
     found = _STATUS.search(_first_line(error))
@@ -145,14 +153,14 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
     """The error to raise for one of the library's. ``attempts`` is how often the request was sent; None leaves it to what the library says."""
     message = _message(error)
     if any(code in message for code in _NO_BUCKET):
-        return ConfigInvalid(f"there is no bucket for {location}", next_step="create it, or correct the storage section", key=key)
+        return NoBucket(f"there is no bucket for {location}", next_step="create it, or correct the storage section", key=key)
     if isinstance(error, FileNotFoundError):
         return missing(key, location)
     if isinstance(error, exceptions.InvalidPathError):
         return ConfigInvalid(f"{key!r:.200} is no valid key", next_step="use names from the allow-list", key=key)
     if (code := _CODE.search(str(error))) and code[1] in _EXPIRED:
         # The next attempt reads the connection again, and may find a new one there.
-        return RepositoryUnavailable(
+        return CredentialsExpired(
             f"{doing} {key} in {location} failed: the session token of the credentials has expired ({code[1]})",
             next_step="renew the session token in the storage connection, or use long-lived keys or the machine's own role; then run again",
             key=key,

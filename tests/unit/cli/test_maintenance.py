@@ -103,7 +103,11 @@ def test_when_the_repository_is_lost_the_second_place_takes_its_place_until_ther
     assert from_second == [one | {"in_second_place": False} for one in listed], "the first place is the other one now"
     (told,) = printed(run("info", "shop", "--from", "mirror"))["applications"]
     assert told["savepoints"] == len(listed)
-    assert isinstance(run(*restore, as_json=False).exception, BrokerUnavailable), "it is not refused, and no broker is there"
+    planned = run(*restore, as_json=False)
+    assert isinstance(planned.exception, BrokerUnavailable), "it is not refused, and no broker is there"
+    said = f"Warning: the first place {first} is not there: nobody else may use it meanwhile"
+    assert said in planned.stderr
+    assert said in run("dismiss", "shop", RESTORE, "--from", "mirror", "--plan", as_json=False).stderr
     assert not first.exists()
     back = printed(run("mirror", "shop", "--from", "mirror"))
     assert (back["place"], len(back["savepoints"])) == (str(first), len(listed))
