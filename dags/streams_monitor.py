@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, MultipleCronTriggerTimetable
 
-from streams_recovery.config.loader import load_applications
+from streams_recovery.config.loader import Configurations, configurations
 from streams_recovery.core.panels import GROUPS, is_shared_dag_drawn
 from streams_recovery.operators.dags import by_id, drawn_for_a_task
 from streams_recovery.operators.monitor import (
@@ -24,7 +24,8 @@ from streams_recovery.operators.monitor import (
 from streams_recovery.operators.outcome import problems_text
 
 # Each of the tasks would read all configurations.
-APPLICATIONS = {} if drawn_for_a_task() else load_applications()
+FOUND = Configurations(applications={}, broken={}) if drawn_for_a_task() else configurations()
+APPLICATIONS = FOUND.applications
 SCHEDULES = schedules(APPLICATIONS)
 PROBLEMS = problems_text(APPLICATIONS)
 
@@ -51,5 +52,6 @@ def streams_monitor() -> DAG:
     return dag
 
 
-if is_shared_dag_drawn("streams_monitor", [config.dags.without for config in APPLICATIONS.values()]):
+# What a file that cannot be used leaves out is not known, and this DAG tells of it.
+if FOUND.broken or is_shared_dag_drawn("streams_monitor", [config.dags.without for config in APPLICATIONS.values()]):
     globals().update(by_id([streams_monitor()]))

@@ -12,6 +12,8 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
+from streams_recovery.core.errors import RecoveryError
+
 T = TypeVar("T")
 R = TypeVar("R")
 # Tasks at once, each in a thread: what takes time is compiled code, which leaves the interpreter to others. Four are no faster than two on two cores.
@@ -64,10 +66,15 @@ class TasksToRun(Generic[T, R]):
         """Run them in their order, as many at once as there are slots. None begins after the first error, which is raised when those that run have ended."""
         with ThreadPoolExecutor(SLOTS, "task") as pool:
             running = [pool.submit(self._all_of, share) for share in self.shares]
-            wait(running, return_when=FIRST_EXCEPTION)
-            pool.shutdown(cancel_futures=True)
-        failed = [one for one in running if not one.cancelled() and one.exception() is not None]
-        return [found for one in failed or running for found in one.result()]
+            try:
+                wait(running, return_when=FIRST_EXCEPTION)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        failed = [error for one in running if not one.cancelled() and (error := one.exception()) is not None]
+        if failed:
+            # One of ours says more.
+            raise next((error for error in failed if isinstance(error.__cause__, RecoveryError)), failed[0])
+        return [found for one in running for found in one.result()]
 
     def _all_of(self, share: T) -> list[R]:
         return list(self.run([share]))

@@ -205,6 +205,15 @@ def test_a_group_that_all_have_switched_off_is_gone_and_no_other_one(group: DagG
     assert {*shared_dags(), MONITOR} & {dag_id for dag_id, its in GROUPS.items() if its is group} <= found
 
 
+@pytest.mark.usefixtures("metadata")
+def test_the_monitor_is_there_while_a_file_cannot_be_used(two: Path) -> None:
+    for name in ("one", "two"):
+        off(two, name, GROUPS[MONITOR])
+    assert MONITOR not in parsed_dags()
+    (two / "two.yaml").write_text("version: 1\nnonsense: 1\n")
+    assert MONITOR in parsed_dags(), "it tells of that file, whose groups nobody knows"
+
+
 @pytest.mark.usefixtures("metadata", "two")
 def test_the_tasks_of_the_monitor_do_not_read_all_configurations_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     [[scheduled]] = [[found["dag"] for found in drawn("monitor").values()]]

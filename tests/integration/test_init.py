@@ -77,7 +77,19 @@ def test_a_script_gives_what_the_cluster_does_not_show_and_writes_nothing_over(s
 
 def test_a_person_is_asked_one_question_after_the_other(small: Small, here: Here, tmp_path: Path) -> None:
     name = small.recovery.application_id
-    answers = ("docker", "process", "java -jar x.jar", "", "", "y", small.output.topic, "", str(tmp_path / "repository"), "no")
+    answers = (
+        "docker",
+        "process",
+        "java -jar x.jar",
+        "",
+        "",
+        "/srv/x/state",
+        "y",
+        small.output.topic,
+        "",
+        str(tmp_path / "repository"),
+        "no",
+    )
     told = here.asked("init", name, answers=answers)
     assert told.code == 0, told.err
     found = here.config(name)
@@ -86,6 +98,7 @@ def test_a_person_is_asked_one_question_after_the_other(small: Small, here: Here
     assert (found.topics.outputs, found.backup.survive_cluster_loss) == ((small.output.topic,), False)
     assert "'docker' is none of process, command, compose, kubernetes" in told.err
     assert told.err.count("How is it run?") == 2
+    assert told.err.count("Where is its local state") == 2, "nobody guesses a directory that a restore removes"
     assert "A restore waits until GET /health says RUNNING." in told.err
 
 

@@ -16,7 +16,7 @@ from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.reading import YamlError, read
 from streams_recovery.core.draft.configuration import configuration_name, draft
-from streams_recovery.core.draft.questions import NAMESPACE, NONE, RUNNING, URL, Answers, Question, Surroundings, next_question
+from streams_recovery.core.draft.questions import NAMESPACE, NONE, RUNNING, URL, WORKING, Answers, Question, Surroundings, next_question
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.names import checked_name
@@ -58,7 +58,7 @@ def init(
     connecting = _connecting(connection, bootstrap_servers)
     with looks.looking_around(connecting, configs) as looker:
         chosen = looker.candidate(application_id) if application_id else _choice(looker.candidates, asks=asks)
-        connected = looks.connected_process(connecting)
+        running = looks.running_process(connecting, chosen.application_id)
         kubeconfig, context = looks.kubernetes_access(os.environ)
         place = Surroundings(
             name=checked_name("configuration name", name or configuration_name(chosen.application_id)),
@@ -66,9 +66,9 @@ def init(
             home=str(Path.home() / "streams-recovery"),
             kubeconfig=kubeconfig,
             context=context,
-            connected=connected,
-            open_state=looks.open_state(connected, chosen.application_id),
-            working_directory=looks.working_directory(connected),
+            connected=running.pid if running else None,
+            connected_as=running.shown if running else "",
+            open_state=running.state if running else None,
         )
         path = _free(configs, place.name)
         say(f"{chosen.application_id}, an application of {chosen.kind.dialect.product}: {chosen.because}.")
@@ -179,10 +179,10 @@ def _interview(seen: ApplicationSeen, answers: dict[str, Any], place: Surroundin
         question = next_question(seen, answers, place)
         if question is None:
             if RUNNING in answers:
-                answers[RUNNING] = looks.running_as(answers[RUNNING])
+                answers.update({**looks.of_process(answers[RUNNING]), **{key: answers[key] for key in (WORKING,) if key in answers}})
             return seen, taken
         if asks:
-            answers[question.key] = _answer(question)
+            answers.update(_answer(question))
         elif question.default is None or not question.safe:
             raise question.missing
         else:
@@ -190,7 +190,8 @@ def _interview(seen: ApplicationSeen, answers: dict[str, Any], place: Surroundin
             taken.append(question.key)
 
 
-def _answer(question: Question) -> Any:
+def _answer(question: Question) -> dict[str, Any]:
+    """The answer by its key, with what else it says."""
     say("")
     say(question.why)
     choices = f" ({', '.join(question.choices)})" if question.choices else ""
@@ -198,7 +199,7 @@ def _answer(question: Question) -> Any:
         given = ask(f"{question.text}{choices}", default=question.default)
         try:
             value = question.value(given)
-            return looks.running_as(value) if question.key == RUNNING else value
+            return looks.of_process(value) if question.key == RUNNING else {question.key: value}
         except ConfigInvalid as error:
             say(error.reason)
 

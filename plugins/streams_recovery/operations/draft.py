@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streams_recovery.application.found_process import command_line, connected_to, directory_of
 from streams_recovery.application.http_control import exchange
@@ -21,7 +21,7 @@ from streams_recovery.config.loader import load, load_all
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.codec import Unusable, parsed
 from streams_recovery.core.draft.configuration import lacking
-from streams_recovery.core.draft.questions import NONE
+from streams_recovery.core.draft.questions import NONE, RUNNING, WORKING
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate, ClusterSeen, candidates, guarantee_of, undecided
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.kafka_types import TopicRole
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 3.0
 _MOST_ANSWER: Final = 1 << 16
+# The end of a command line has the program behind a long class path.
+_SHOWN_OF_ARGV: Final = 60
 _ANY_ID: Final = re.compile(r"(?s).*")
 # Each is asked by itself. Whoever has more names the id.
 MOST_ASKED: Final = 50
@@ -185,33 +187,40 @@ def with_program(seen: ApplicationSeen, command: list[str]) -> ApplicationSeen:
     return replace(seen, topology=described_by(command, seen.application_id), described_by="application.topology_command")
 
 
-def connected_process(connection: KafkaConnection) -> int | None:
-    """The only process of this user that is connected to a port of the cluster's bootstrap servers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningProcess:
+    """A process that is known to be the application's: its state is open in it, in ``state`` if that is one directory, or its command line has the id."""
+
+    pid: int
+    shown: str
+    state: str | None
+
+
+def running_process(connection: KafkaConnection, application_id: str) -> RunningProcess | None:
+    """The only one of this user that is connected to a port of the cluster's bootstrap servers. A port may be another cluster's, so that alone is no proof."""
     ends = (server.rpartition(":")[2].strip() for server in connection.bootstrap_servers.split(","))
-    found = connected_to({int(end) for end in ends if end.isdigit()})
+    found = []
+    for pid in connected_to({int(end) for end in ends if end.isdigit()}):
+        argv = command_line(pid) or []
+        states = {one.parent for path in open_files(pid) if (one := task_directory_of(path, application_id)) is not None}
+        if states or any(application_id in word for word in argv):
+            shown = " ".join(argv)[-_SHOWN_OF_ARGV:]
+            found.append(RunningProcess(pid=pid, shown=shown, state=str(states.pop()) if len(states) == 1 else None))
     return found[0] if len(found) == 1 else None
 
 
-def open_state(pid: int | None, application_id: str) -> str | None:
-    """The state directory below which a process has files of the application's tasks open, if it is one."""
-    found = set() if pid is None else {task_directory_of(path, application_id) for path in open_files(pid)} - {None}
-    return str(one.parent) if len(found) == 1 and (one := found.pop()) else None
-
-
-def working_directory(pid: int | None) -> str | None:
-    """The directory that a process is in, as far as this user may see it."""
-    return None if pid is None else directory_of(pid)
-
-
-def running_as(answer: object) -> object:
-    """The command line of the process where a pid was answered, else the answer. Raises ``ConfigInvalid`` if there is none."""
+def of_process(answer: object) -> dict[str, Any]:
+    """Answers by their keys: the command line and the directory of the process whose pid was answered, or the answer as it is. Raises ``ConfigInvalid`` where
+    there is no such process.
+    """
     [pid, *more] = answer if isinstance(answer, list) else [answer]
     if more or not str(pid).isdigit():
-        return answer
-    found = command_line(int(str(pid)))
-    if found is None:
+        return {RUNNING: answer}
+    number = int(str(pid))
+    argv, directory = command_line(number), directory_of(number)
+    if argv is None:
         raise ConfigInvalid(f"this user sees no process {pid}", next_step=f"name the pid of one that runs, or {NONE}")
-    return found
+    return {RUNNING: argv} | ({} if directory is None else {WORKING: directory})
 
 
 def with_instance(seen: ApplicationSeen, url: str) -> ApplicationSeen:

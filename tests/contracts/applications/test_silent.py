@@ -20,7 +20,7 @@ from streams_recovery.config.runs import Runs, SandboxProcess
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightSeverity
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.operations.draft import connected_process, open_state, running_as
+from streams_recovery.operations.draft import of_process, running_process
 from tests.support.applications.rig import APPLICATION_ID, PROGRAM, gone, wait
 from tests.support.applications.states import GONE, RUNNING, UNKNOWN, clean, started, states
 
@@ -352,24 +352,33 @@ def test_a_sandbox_is_never_found_by_the_command_line_of_the_application(silent,
     assert APPLICATION_ID not in made.directory
 
 
-def test_a_program_that_runs_is_known_by_its_pid_and_by_its_connection(others):
+def test_a_program_that_runs_is_known_by_its_connection_and_its_id(others):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        argv = [sys.executable, "-c", f"import socket, time\none = socket.create_connection(('127.0.0.1', {port}))\ntime.sleep(120)"]
-        program = others(argv)
-        server.accept()[0].close()
+
+        def connected(*marks):
+            code = f"import socket, time\none = socket.create_connection(('127.0.0.1', {port}))\ntime.sleep(120)"
+            program = others([sys.executable, "-c", code, *marks])
+            server.accept()[0].close()
+            return program
+
         connection = KafkaConnection(bootstrap_servers=f"localhost:9, 127.0.0.1:{port}", properties={})
-        assert connected_process(connection) == program.pid
-        assert running_as([str(program.pid)]) == running_as(program.pid) == argv
+        stranger = connected("another-id")
+        assert running_process(connection, "orders") is None, "a port may be another cluster's, and a process another application"
+        program = connected("--id=orders")
+        found = running_process(connection, "orders")
+        assert (found.pid, found.shown.endswith("--id=orders"), found.state) == (program.pid, True, None)
+        argv = psutil.Process(program.pid).cmdline()
+        known = {"runs.process.running_as": argv, "runs.process.working_directory": str(Path.cwd())}
+        assert of_process([str(program.pid)]) == of_process(program.pid) == known
         assert by_command_line(argv).process == Process(pid=program.pid, born=birth(program.pid))
-        others(argv)
-        server.accept()
-        assert connected_process(connection) is None, "of two nobody knows which one it is"
-    assert running_as(["java", "-jar", "x"]) == ["java", "-jar", "x"]
-    program.kill()
-    program.wait()
+        connected("--id=orders")
+        assert running_process(connection, "orders") is None, "of two nobody knows which one it is"
+    assert of_process(["java", "-jar", "x"]) == {"runs.process.running_as": ["java", "-jar", "x"]}
+    stranger.kill()
+    stranger.wait()
     with pytest.raises(ConfigInvalid, match="sees no process"):
-        running_as(str(program.pid))
+        of_process(str(stranger.pid))
 
 
 def test_state_that_a_restore_would_not_remove_is_found_while_it_is_open(silent, others, tmp_path):
@@ -382,8 +391,6 @@ def test_state_that_a_restore_would_not_remove_is_found_while_it_is_open(silent,
     one.section["running_as"] = [sys.executable, "-c", code]
     one.section["instances"] = one.section["instances"][:1]
     application = one.open()
-    assert open_state(program.pid, application_id) == str(real)
-    assert open_state(os.getpid(), application_id) is open_state(None, application_id) is None
     [found] = application.preflight(stops=True, wipes=True)
     assert (found.kind, found.severity) == ("local-state", PreflightSeverity.BLOCKING)
     assert found.next_step == f"set state_directory of its instance to {real}"

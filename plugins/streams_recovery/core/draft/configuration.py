@@ -179,9 +179,6 @@ class _Making:
         instance = {"name": f"{name}-1", **address, "state_directory": self.answer(asked.STATE)}
         running = self.answer(asked.RUNNING) if not address else [asked.NONE]
         found = {} if running == [asked.NONE] else {"running_as": running}
-        if found and self.place.working_directory is not None:
-            found["working_directory"] = self.place.working_directory
-            self.notes["runs", "process", "working_directory"] = "guessed: that of the process which is connected to the cluster"
         self.notes["runs", "process", "directory"] = "what is started from here has its output and its pid there"
         return {
             "directory": f"{self.place.home}/{name}/run",

@@ -21,7 +21,9 @@ from streams_recovery.core.words import first_names
 
 STORAGE, RUNS, STORES, PAUSE = "storage", "runs.kind", "stores", "runs.pause"
 PROGRAM, COMPOSE = "runs.command", "runs.compose"
-COMMAND, URL, STATE, RUNNING = (f"runs.process.{key}" for key in ("command", "url", "state_directory", "running_as"))
+COMMAND, URL, STATE, RUNNING, WORKING = (
+    f"runs.process.{key}" for key in ("command", "url", "state_directory", "running_as", "working_directory")
+)
 GUARANTEE, INPUTS, OUTPUTS, GLOBALS = "application.guarantee", "topics.inputs", "topics.outputs", "topics.globals"
 NAMESPACE, WORKLOAD, PORT, POD_STATE = (f"runs.kubernetes.{key}" for key in ("namespace", "workload", "port", "state_directory"))
 # The answer for an application that nobody can ask over HTTP.
@@ -44,8 +46,8 @@ class AnswerForm(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What is known without the cluster: the ``name`` of the configuration, the ``connection`` of the cluster, the directory for what is kept on this
-    machine, the file by which Kubernetes is reached, with the context in it, if there is one, the only process of this user that is connected to the
-    cluster, with the state directory that this has open, and the directory that it is in.
+    machine, the file by which Kubernetes is reached, with the context in it, if there is one, and the only process of this user that is connected to the
+    cluster and is known to be the application's: its pid, the end of its command line, and the state directory that it has open.
     """
 
     name: str
@@ -54,8 +56,8 @@ class Surroundings:
     kubeconfig: str | None = None
     context: str | None = None
     connected: int | None = None
+    connected_as: str = ""
     open_state: str | None = None
-    working_directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +249,10 @@ def _of_way(way: str, seen: ApplicationSeen, answers: Answers, place: Surroundin
 
 
 def _running(place: Surroundings) -> Question:
+    shown = f" ({place.connected} is {place.connected_as})" if place.connected is not None else ""
     return Question(
         key=RUNNING,
-        text="Which pid has it now, or none if it does not run?",
+        text=f"Which pid has it now{shown}, or none if it does not run?",
         why="What was started from elsewhere is found by its exact command line, which is read from that process.",
         default=NONE if place.connected is None else str(place.connected),
         safe=place.connected is None,

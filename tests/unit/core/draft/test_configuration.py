@@ -315,8 +315,7 @@ def test_what_a_file_lacks_is_said_with_the_line_to_write() -> None:
     [
         (PLACE, [NONE], None),
         (PLACE, ["java", "-jar", "orders.jar"], ("java", "-jar", "orders.jar")),
-        (replace(PLACE, connected=17, working_directory="/srv/app"), [NONE], None),
-        (replace(PLACE, connected=17, working_directory="/srv/app"), ["java"], ("java",)),
+        (replace(PLACE, connected=17, connected_as="java Main"), [NONE], None),
     ],
 )
 def test_a_process_that_nobody_can_ask_is_found_by_its_command_line(place: Surroundings, answer: list[str], expected: object) -> None:
@@ -326,6 +325,6 @@ def test_a_process_that_nobody_can_ask_is_found_by_its_command_line(place: Surro
     assert open_one is not None
     assert (open_one.key, open_one.default, open_one.safe) == (RUNNING, str(place.connected or NONE), place.connected is None)
     written = draft(seen, {**answers, RUNNING: answer, SURVIVE: True}, place).text
-    process = checked(written, PLACE.name, NOWHERE).runs.process
-    assert (process.running_as, process.working_directory) == (expected, place.working_directory if expected else None)
+    assert checked(written, PLACE.name, NOWHERE).runs.process.running_as == expected
+    assert ("(17 is java Main)" in open_one.text) == (place.connected is not None)
     assert RUNNING not in [one.key for one in questions(seen, {**answers, URL: "http://127.0.0.1:8080"}, place)]

@@ -88,6 +88,15 @@ def test_nothing_begins_after_the_first_error_of_ours_which_is_known_again() -> 
         run_tasks(OneProcess(), items(500), fail, RangeLost)
     assert len(begun) < 500
 
+    def both_fail(one: RangeLost) -> RangeLost:
+        both.wait(30)
+        if one.tp.partition == 0:
+            raise ZeroDivisionError
+        raise Damaged("a file is broken", next_step="choose another", partition=one.tp.partition)
+
+    with pytest.raises(TaskFailed):
+        run_tasks(OneProcess(), items(2), both_fail, RangeLost)
+
 
 def test_an_error_that_is_not_ours_stays_what_it_was() -> None:
     with pytest.raises(ZeroDivisionError):
