@@ -44,7 +44,7 @@ def test_a_restore_from_the_second_place_alone_brings_the_state_back_and_is_on_r
         restore.abandon(recovery, ticket)
         assert end(found) == ended
         assert not (tmp_path / "repository").exists()
-        back = maintenance.fill_mirror(recovery)
+        back = maintenance.fill_mirror(recovery, back=True)
     assert savepoint in back.savepoints
     with reopened(home) as found:
         assert restores_of(found.recovery) == {ticket.restore_id}

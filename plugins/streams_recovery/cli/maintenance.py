@@ -139,10 +139,10 @@ def mirror(
     """Copy what is missing in `storage.mirror`, the second place of the repository, and read it there. Overwrites and deletes nothing, so it does not ask."""
     with recovery_of(call.name, call.configs, place=place) as recovery:
         if call.plan_only:
-            plan = maintenance.plan_mirror(recovery, full=full)
+            plan = maintenance.plan_mirror(recovery, full=full, back=place is not None)
             print_json(mirror_outline(plan)) if call.as_json else page(mirror_text(plan))
             return
-        report = maintenance.fill_mirror(recovery, say, full=full)
+        report = maintenance.fill_mirror(recovery, say, full=full, back=place is not None)
     if call.as_json:
         print_json(report)
     else:

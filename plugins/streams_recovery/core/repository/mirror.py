@@ -168,6 +168,23 @@ def behind_manifests(layout: Layout) -> tuple[str, ...]:
     return (*logs, layout.announcements, layout.drills, layout.slots, layout.reprocessed)
 
 
+def is_entry(key: str) -> bool:
+    """True for an entry of a log: its number is its name."""
+    return _ENTRY.fullmatch(key.rpartition("/")[2]) is not None
+
+
+def written_there(layout: Layout, here: Iterable[str], there: Iterable[str]) -> list[str]:
+    """The newest entry of each log that has gone on in the second place beyond the first one, or that only the second one has: somebody has worked there.
+    Kept offsets go on in one place only, that of their savepoint.
+    """
+    logs = tuple(one for one in (*before_manifests(layout), *behind_manifests(layout)) if one != layout.offset_snapshots)
+    newest: list[dict[str, str]] = []
+    for keys in (here, there):
+        entries = sorted(key for key in keys if key.startswith(logs) and is_entry(key))
+        newest.append({key.rpartition("/")[0]: key for key in entries})
+    return sorted(key for log, key in newest[1].items() if key > newest[0].get(log, ""))
+
+
 def records_in_order(records: Iterable[MirroredObject]) -> list[MirroredObject]:
     """Records with what each needs: an entry of a log the one before it. The first entries of all logs come first, then the second ones."""
     by_log: dict[str, list[MirroredObject]] = {}

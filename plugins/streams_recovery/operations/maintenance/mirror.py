@@ -21,12 +21,14 @@ from streams_recovery.core.repository.mirror import (
     at_once,
     before_manifests,
     behind_manifests,
+    is_entry,
     mirror_plan,
     records_in_order,
     savepoint_of,
+    written_there,
 )
 from streams_recovery.core.repository.publication import Publication
-from streams_recovery.core.words import first_names
+from streams_recovery.core.words import command, first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.mirror import copy_object, prove_object, require_apart
 from streams_recovery.storage.range_tables import RangeTables
@@ -36,8 +38,6 @@ from streams_recovery.storage.savepoints import SavepointStore
 # Objects that are on their way at once.
 _COPIERS: Final = 8
 _MESSAGE_SECONDS: Final = 10.0
-# Slashes in the key of an entry of a log that an application has one of, such as its pins.
-_IN_OWN_LOG: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +75,25 @@ def places(recovery: RecoveryContext) -> Places:
     return Places(first=recovery.repository.without_seals(), other=Repository(mirror.location, keys))
 
 
-def plan_mirror(recovery: RecoveryContext, *, full: bool = False) -> MirrorPlan:
-    """What the second place lacks. Writes nothing. With ``full`` everything that is there is read as well, not only what is new to it. Raises
-    ``ConfigInvalid``, also for a second place that is the first one.
+def plan_mirror(recovery: RecoveryContext, *, full: bool = False, back: bool = False) -> MirrorPlan:
+    """What the second place lacks. Writes nothing. With ``full`` everything that is there is read as well, not only what is new to it. ``back`` is set for a
+    context that has the two places the other way round: then the target may have gone on. Raises ``ConfigInvalid``, also for a second place that is the first
+    one.
     """
     found = places(recovery)
     require_apart(found.first, found.other, recovery.application_id, asks=False)
-    return _planned(recovery, found, full=full)
+    return _planned(recovery, found, full=full, back=back)
 
 
-def fill_mirror(recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None, *, full: bool = False) -> MirrorReport:
+def fill_mirror(
+    recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None, *, full: bool = False, back: bool = False
+) -> MirrorReport:
     """Copy what the second place lacks, and prove it there. What is damaged takes nothing from the rest: see ``raise_unless_mirrored``. Raises
     ``ConfigInvalid`` as ``plan_mirror`` does, and ``RepositoryUnavailable``: what was copied stays, and the next run goes on behind it.
     """
     found = places(recovery)
     require_apart(found.first, found.other, recovery.application_id, asks=True)
-    return _Copying(found, _planned(recovery, found, full=full), say).report()
+    return _Copying(found, _planned(recovery, found, full=full, back=back), say).report()
 
 
 def raise_unless_mirrored(report: MirrorReport) -> None:
@@ -104,11 +107,14 @@ def raise_unless_mirrored(report: MirrorReport) -> None:
         )
 
 
-def _planned(recovery: RecoveryContext, found: Places, *, full: bool) -> MirrorPlan:
+def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool) -> MirrorPlan:
     # The second place before the first one: what is copied by another run meanwhile is only read once more.
     there = found.other.sizes(f"{recovery.application_id}/")
     here = found.first.sizes(f"{recovery.application_id}/")
-    return _Gathering(recovery, here, {} if full else there).plan(there, str(found.other.location))
+    gathering = _Gathering(recovery, here, {} if full else there)
+    if not back:
+        gathering.pass_over_what_was_written(there)
+    return gathering.plan(there, str(found.other.location))
 
 
 class _Gathering:
@@ -119,6 +125,14 @@ class _Gathering:
         self._layout = recovery.layout
         self._tables = RangeTables(recovery.repository, recovery.layout)
         self._passed_over: list[PassedOver] = []
+
+    def pass_over_what_was_written(self, there: Mapping[str, int]) -> None:
+        """Name the logs that went on in the second place, by a restore from there: the first place would go on as if that had never been."""
+        why = (
+            "only the second place has it, which was written to since the first one was: run "
+            f"`{command('mirror', self._recovery.config.name, '--from', 'mirror')}` first, so that both have it, or begin a new second place"
+        )
+        self._passed_over += [PassedOver(key=key, why=why) for key in written_there(self._layout, self._here, there)]
 
     def plan(self, there: Mapping[str, int], place: str) -> MirrorPlan:
         before, behind = before_manifests(self._layout), behind_manifests(self._layout)
@@ -134,8 +148,9 @@ class _Gathering:
     def _records(self, prefixes: tuple[str, ...], there: Mapping[str, int]) -> list[MirroredObject]:
         keys = sorted(key for key in self._here if key.startswith(prefixes))
         # Where both places were written to, their logs differ from some entry on: the newest that both have tells.
-        # Those of one restore, or one snapshot of offsets, have a name that no other place gives.
-        newest = {key.rpartition("/")[0]: key for key in keys if key in there and key.count("/") == _IN_OWN_LOG}
+        # A snapshot of offsets has a name that no other place gives.
+        logs = [key for key in keys if is_entry(key) and not key.startswith(self._layout.offset_snapshots)]
+        newest = {key.rpartition("/")[0]: key for key in logs if key in there}
         return records_in_order(self._object(key, vouched=newest.get(key.rpartition("/")[0]) != key) for key in keys)
 
     def _about_savepoints(self, there: Mapping[str, int]) -> Iterator[MirroredObject]:
@@ -165,7 +180,10 @@ class _Gathering:
                 continue
             tables = tuple(self._layout.range_table(topic.name, ref.sha256) for topic in outline.topics for ref in topic.tables)
             yield replace(self._object(key), needs=tables)
-        yield from (self._object(store.key(one), vouched=True) for one in ids if store.key(one) in self._known)
+        # Its record comes when the manifest was proven. Without one it may have arrived broken.
+        for one in ids:
+            if store.key(one) in self._known:
+                yield self._object(store.key(one), vouched=self._layout.published(one) in self._known)
 
     def _vouched(self, store: SavepointStore) -> frozenset[str]:
         """Tables of savepoints that both places have: all that they name was proven before such a savepoint existed there."""
@@ -183,12 +201,13 @@ class _Gathering:
         for topic in outline.topics:
             for ref in topic.tables:
                 key = self._layout.range_table(topic.name, ref.sha256)
-                files: list[MirroredObject] = []
-                if ref.sha256 not in vouched or key not in self._known:
-                    pieces = (piece for columns in self._tables.read(topic.name, ref).values() for piece in columns)
-                    stored = (piece.file for piece in pieces if piece.file is not None)
-                    files = [MirroredObject(key=one.key, bytes=one.bytes, sha256=one.sha256) for one in stored]
-                if gone := [one.key for one in files if self._here.get(one.key) != one.bytes]:
+                # What was proven is not read again, but somebody may have removed it there.
+                proven = ref.sha256 in vouched and key in self._known
+                pieces = (piece for columns in self._tables.read(topic.name, ref).values() for piece in columns)
+                stored = (piece.file for piece in pieces if piece.file is not None)
+                files = [MirroredObject(key=one.key, bytes=one.bytes, sha256=one.sha256, vouched=proven) for one in stored]
+                lacking = [one for one in files if not (proven and self._known.get(one.key) == one.bytes)]
+                if gone := [one.key for one in lacking if self._here.get(one.key) != one.bytes]:
                     raise Damaged(f"segments are missing or have another size: {first_names(gone)}", next_step="verify the repository")
                 needs = tuple(one.key for one in files)
                 segments += files

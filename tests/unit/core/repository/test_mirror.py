@@ -19,6 +19,7 @@ from streams_recovery.core.repository.mirror import (
     mirror_text,
     records_in_order,
     savepoint_of,
+    written_there,
 )
 from tests.support.repository.every_key import every_kind
 
@@ -159,3 +160,20 @@ def test_two_addresses_are_apart_or_not(one: StorageLocation, other: StorageLoca
         found = overlap(*pair)
         assert (found is None) == (why is None)
         assert why is None or why in str(found)
+
+
+@given(here=st.lists(st.integers(0, 4), min_size=4, max_size=4), there=st.lists(st.integers(0, 4), min_size=4, max_size=4))
+def test_a_log_that_went_on_in_the_second_place_is_named_by_its_newest_entry_there(here: list[int], there: list[int]) -> None:
+    prefixes = (ORDERS.pins, ORDERS.ownership, ORDERS.journal(SAVEPOINT), ORDERS.quarantine(SAVEPOINT))
+
+    def keys(lengths: list[int]) -> list[str]:
+        entries = [f"{prefix}{number:012}.json" for prefix, end in zip(prefixes, lengths, strict=True) for number in range(1, end + 1)]
+        return [*entries, ORDERS.report(SAVEPOINT)]
+
+    expected = {f"{log}{theirs:012}.json" for log, ours, theirs in zip(prefixes, here, there, strict=True) if theirs > ours}
+    assert set(written_there(ORDERS, keys(here), keys(there))) == expected
+
+
+def test_what_expired_in_the_first_place_is_no_sign_that_somebody_worked_in_the_second_one() -> None:
+    there = [ORDERS.manifest(SAVEPOINT), ORDERS.published(SAVEPOINT), f"{ORDERS.offset_snapshot(SAVEPOINT)}000000000001.json"]
+    assert written_there(ORDERS, [], there) == []

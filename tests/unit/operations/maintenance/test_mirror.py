@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.config.backup import Mirror
-from streams_recovery.core.errors import ConfigInvalid, Damaged
+from streams_recovery.core.errors import ConfigInvalid, Damaged, Refused
+from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.unfinished import refuse_if_unfinished
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.seals import new_private_key
-from tests.support.repository.golden import FIRST, NEWEST, SECOND, THIRD, OpenGolden, checked, logs, on, path_of, third
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, THIRD, OpenGolden, checked, logs, on, path_of, third
 
 
 def with_mirror(recovery: RecoveryContext, place: Path) -> RecoveryContext:
@@ -31,6 +34,12 @@ def with_mirror(recovery: RecoveryContext, place: Path) -> RecoveryContext:
 def two(golden: OpenGolden, tmp_path: Path) -> RecoveryContext:
     """The good repository, with a second place in another directory."""
     return with_mirror(golden("good"), tmp_path / "second")
+
+
+def reverse(recovery: RecoveryContext) -> RecoveryContext:
+    """The context for the way back, from the second place into the first one."""
+    config = recovery.config.from_second_place
+    return replace(on(recovery, Repository(config.storage.location)), config=config)
 
 
 def there(recovery: RecoveryContext) -> Path:
@@ -74,7 +83,7 @@ def test_a_second_run_copies_and_reads_nothing_but_the_newest_entries_and_only_w
     first = maintenance.fill_mirror(two)
     again = maintenance.fill_mirror(two)
     assert (first.copied > 0, again.copied, again.savepoints) == (True, 0, ())
-    assert again.proven == 2, "the newest pin and the newest hold"
+    assert again.proven == 5, "the newest pin, the newest hold, the newest entry of a journal, and two manifests that have no record"
     third(two)
     new = maintenance.plan_mirror(two)
     assert new.savepoints == (THIRD,)
@@ -212,3 +221,78 @@ def test_a_plan_writes_nothing(two: RecoveryContext) -> None:
     plan = maintenance.plan_mirror(two)
     assert plan.savepoints == (SECOND, FIRST)
     assert not there(two).exists() or files(there(two)) == {}
+
+
+RESTORE = "20261121T030000Z-00000000aa"
+
+
+def entry(recovery: RecoveryContext, *phases: Phase) -> None:
+    journal = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
+    for phase in phases:
+        journal.append(JournalEntry(phase=phase, at=SECOND_AT, created=()))
+
+
+def test_a_manifest_that_arrived_broken_is_named_in_every_run(two: RecoveryContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, create = two.layout.manifest(third(two).parent.name), Repository.create
+
+    def breaking(self: Repository, key_: str, data: bytes, *, previous: str | None = None) -> None:
+        create(self, key_, bytes([*data[:-1], data[-1] ^ 1]) if key_ == key else data, previous=previous)
+
+    monkeypatch.setattr(Repository, "create", breaking)
+    assert [one.key for one in maintenance.fill_mirror(two).damaged] == [key]
+    monkeypatch.undo()
+    assert [one.key for one in maintenance.fill_mirror(two).damaged] == [key]
+
+
+def test_a_segment_that_somebody_removed_in_the_second_place_comes_again_with_the_next_savepoint_that_needs_it(
+    two: RecoveryContext, second: Callable[[], RecoveryContext]
+) -> None:
+    third(two)
+    maintenance.fill_mirror(two)
+    (there(two) / f"golden/segments/{NEWEST}").unlink()
+    newer = "20261121T040000Z-0000000004"
+    two.savepoints.publish(replace(two.savepoints.read(THIRD), savepoint_id=newer, parent_id=THIRD))
+    report = maintenance.fill_mirror(two)
+    assert (report.damaged, report.savepoints) == ((), (newer,))
+    assert checked(second(), "full", newer).good
+
+
+def test_one_that_is_gone_in_both_places_keeps_the_savepoint_away(two: RecoveryContext) -> None:
+    third(two)
+    maintenance.fill_mirror(two)
+    for root in (there(two), path_of(two, "")):
+        (root / f"golden/segments/{NEWEST}").unlink()
+    newer = "20261121T040000Z-0000000004"
+    two.savepoints.publish(replace(two.savepoints.read(THIRD), savepoint_id=newer, parent_id=THIRD))
+    report = maintenance.fill_mirror(two)
+    assert report.savepoints == ()
+    assert [one.key for one in report.damaged] == [two.layout.manifest(newer)]
+
+
+def test_a_restore_that_only_the_second_place_knows_of_is_named_until_the_first_one_knows_it(
+    two: RecoveryContext, second: Callable[[], RecoveryContext]
+) -> None:
+    maintenance.fill_mirror(two)
+    entry(second(), Phase.OPENED, Phase.DESTROYING)
+    report = maintenance.fill_mirror(two)
+    assert [one.key for one in report.damaged] == [f"{two.layout.journal(RESTORE)}000000000002.json"]
+    assert "streams-recovery mirror golden --from mirror" in report.damaged[0].why
+    assert [one.key for one in maintenance.plan_mirror(two).passed_over] == [one.key for one in report.damaged]
+    maintenance.fill_mirror(reverse(two), back=True)
+    with pytest.raises(Refused):
+        refuse_if_unfinished(two)
+    assert maintenance.fill_mirror(two).damaged == ()
+
+
+def test_logs_that_the_first_place_alone_has_gone_on_with_are_no_finding_of_the_way_back(two: RecoveryContext) -> None:
+    maintenance.fill_mirror(two)
+    logs(two)
+    assert maintenance.fill_mirror(reverse(two), back=True).damaged == ()
+
+
+def test_a_journal_that_both_places_went_on_with_is_told_apart(two: RecoveryContext, second: Callable[[], RecoveryContext]) -> None:
+    entry(two, Phase.OPENED)
+    maintenance.fill_mirror(two)
+    entry(two, Phase.CLOSED)
+    entry(second(), Phase.LOADED)
+    assert [one.key for one in maintenance.fill_mirror(two).damaged] == [f"{two.layout.journal(RESTORE)}000000000002.json"]
