@@ -101,6 +101,10 @@ class Repository:
         view.seals, view.forged = None, {}
         return view
 
+    def with_seals(self, keys: SealKeys) -> Repository:
+        """The same repository for a process that has these keys."""
+        return Repository(self.location, self._credentials, self._retries, seal=keys)
+
     def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """The whole object, without its seal. For small ones: manifests, notes, locks. Raises ``NotFound``, ``Forged``, and ``Damaged`` for one of more than
         ``most_bytes`` before more than that is read.

@@ -130,7 +130,7 @@ def test_info_and_the_list_say_which_savepoints_are_in_one_place_and_since_when(
     assert "1 savepoint is in one place only" in run("info", "shop", as_json=False).stdout
     printed(run("mirror", "shop"))
     for words in ("info", "savepoints list"):
-        assert "all savepoints are in two places" in run(*words.split(), "shop", as_json=False).stdout
+        assert "the manifests of all savepoints are in" in run(*words.split(), "shop", as_json=False).stdout
 
 
 def test_a_second_place_that_does_not_answer_is_no_error_of_a_look(run: Run, tmp_path: Path) -> None:

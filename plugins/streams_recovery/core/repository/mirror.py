@@ -168,6 +168,15 @@ def behind_manifests(layout: Layout) -> tuple[str, ...]:
     return (*logs, layout.announcements, layout.drills, layout.slots, layout.reprocessed)
 
 
+def expired_there(layout: Layout, there: Iterable[str]) -> dict[str, list[str]]:
+    """The copies of manifests of savepoints that have expired in a place, by id."""
+    found: dict[str, list[str]] = {}
+    for key in there:
+        if layout.retired_at(key) is not None:
+            found.setdefault(key.removeprefix(layout.retired_prefix).partition("/")[0], []).append(key)
+    return found
+
+
 def is_entry(key: str) -> bool:
     """True for an entry of a log: its number is its name."""
     return _ENTRY.fullmatch(key.rpartition("/")[2]) is not None
@@ -203,11 +212,12 @@ def records_in_order(records: Iterable[MirroredObject]) -> list[MirroredObject]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondPlace:
-    """What a look at the second ``place`` has found. ``alone`` are ids of savepoints that are not there, the oldest first. ``problem`` is why it could not be
-    looked at, empty when it could.
+    """What a look at the manifests in the second ``place`` has found, of ``savepoints`` that there are. ``alone`` are ids of those that are not there, the
+    oldest first. ``problem`` is why it could not be looked at, empty when it could.
     """
 
     place: str
+    savepoints: int = 0
     alone: tuple[str, ...] = ()
     problem: str = ""
 
@@ -218,16 +228,18 @@ class SecondPlace:
     def __str__(self) -> str:
         if self.problem:
             return f"not known: {self.problem}"
+        if not self.savepoints:
+            return f"there are no savepoints yet that {self.place} could have"
         if not self.alone:
-            return f"all savepoints are in two places, the second one is {self.place}"
+            return f"the manifests of all savepoints are in {self.place}"
         several = "1 savepoint is" if len(self.alone) == 1 else f"{len(self.alone):,} savepoints are"
         return f"{several} in one place only, since {moment(moment_of(self.alone[0]))}, and not in {self.place}"
 
 
 def second_place(place: str, ids: Iterable[str], there: Iterable[str]) -> SecondPlace:
     """The second place, where these savepoints exist and the manifests of the others are ``there``."""
-    found = set(there)
-    return SecondPlace(place=place, alone=tuple(sorted(one for one in ids if one not in found)))
+    known, found = list(ids), set(there)
+    return SecondPlace(place=place, savepoints=len(known), alone=tuple(sorted(one for one in known if one not in found)))
 
 
 def mirror_text(plan: MirrorPlan) -> Markdown:

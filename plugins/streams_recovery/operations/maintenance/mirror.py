@@ -1,13 +1,16 @@
-"""The second place of a repository: everything that a restore needs is copied there. It holds nothing and takes no lock; run again, it goes on where it ended.
+"""The second place of a repository: everything that a restore needs is copied there. It holds nothing, and takes no lock but on the way back. Run again, it
+goes on where it ended.
 
 Objects never change, so what is listed can be copied whatever runs meanwhile. What expires meanwhile is not found any more, and does not come.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +24,7 @@ from streams_recovery.core.repository.mirror import (
     at_once,
     before_manifests,
     behind_manifests,
+    expired_there,
     is_entry,
     mirror_plan,
     records_in_order,
@@ -30,6 +34,9 @@ from streams_recovery.core.repository.mirror import (
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.words import command, first_names
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lock_holder import is_dead, this_process
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
+from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.mirror import copy_object, prove_object, require_apart
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.repository import Repository
@@ -89,11 +96,29 @@ def fill_mirror(
     recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None, *, full: bool = False, back: bool = False
 ) -> MirrorReport:
     """Copy what the second place lacks, and prove it there. What is damaged takes nothing from the rest: see ``raise_unless_mirrored``. Raises
-    ``ConfigInvalid`` as ``plan_mirror`` does, and ``RepositoryUnavailable``: what was copied stays, and the next run goes on behind it.
+    ``ConfigInvalid`` as ``plan_mirror`` does, and ``RepositoryUnavailable``: what was copied stays, and the next run goes on behind it. On the way ``back``
+    the target is where expiry works, so its lock is held. Raises ``LockHeld`` then.
     """
     found = places(recovery)
     require_apart(found.first, found.other, recovery.application_id, asks=True)
-    return _Copying(found, _planned(recovery, found, full=full, back=back), say).report()
+    with _lock_of_target(recovery, found) if back else nullcontext():
+        return _Copying(found, _planned(recovery, found, full=full, back=back), say).report()
+
+
+@contextmanager
+def _lock_of_target(recovery: RecoveryContext, found: Places) -> Iterator[None]:
+    """Hold the lock of the application in the target. Its records are sealed as any others there are."""
+    seals = recovery.repository.seals
+    target = found.other if seals is None else found.other.with_seals(seals.keys)
+    process = this_process()
+    lock = ApplicationLock(target, recovery.layout, recovery.clock, name=recovery.config.name, process=process, is_dead=is_dead)
+    owner = f"mirror {process.host}-{process.pid}-{secrets.token_hex(4)}"
+    ticket = lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose="copying back from the second place")
+    try:
+        with renewed_lock(replace(recovery, lock=lock), HeldLock(lock=ticket)):
+            yield
+    finally:
+        lock.release(ticket)
 
 
 def raise_unless_mirrored(report: MirrorReport) -> None:
@@ -111,7 +136,7 @@ def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool
     # The second place before the first one: what is copied by another run meanwhile is only read once more.
     there = found.other.sizes(f"{recovery.application_id}/")
     here = found.first.sizes(f"{recovery.application_id}/")
-    gathering = _Gathering(recovery, here, {} if full else there)
+    gathering = _Gathering(recovery, found, here, {} if full else there)
     if not back:
         gathering.pass_over_what_was_written(there)
     return gathering.plan(there, str(found.other.location))
@@ -120,8 +145,8 @@ def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool
 class _Gathering:
     """What the second place should have, each object behind those that it names. What ``known`` has of savepoints was proven by an earlier run."""
 
-    def __init__(self, recovery: RecoveryContext, here: Mapping[str, int], known: Mapping[str, int]) -> None:
-        self._recovery, self._here, self._known = recovery, here, known
+    def __init__(self, recovery: RecoveryContext, found: Places, here: Mapping[str, int], known: Mapping[str, int]) -> None:
+        self._recovery, self._places, self._here, self._known = recovery, found, here, known
         self._layout = recovery.layout
         self._tables = RangeTables(recovery.repository, recovery.layout)
         self._passed_over: list[PassedOver] = []
@@ -138,8 +163,8 @@ class _Gathering:
         before, behind = before_manifests(self._layout), behind_manifests(self._layout)
         wanted = [
             *self._records(before, there),
-            *self._savepoints(self._recovery.savepoints),
-            *self._savepoints(self._recovery.safety),
+            *self._savepoints(self._recovery.savepoints, there),
+            *self._savepoints(self._recovery.safety, there),
             *self._about_savepoints(there),
             *self._records(behind, there),
         ]
@@ -163,8 +188,11 @@ class _Gathering:
                     if needed is not None:
                         yield replace(self._object(key, vouched=True), needs=(needed,))
 
-    def _savepoints(self, store: SavepointStore) -> Iterator[MirroredObject]:
+    def _savepoints(self, store: SavepointStore, there: Mapping[str, int]) -> Iterator[MirroredObject]:
+        copies = expired_there(self._layout, there)
         ids = [one for one in reversed(store.ids()) if store.key(one) in self._here]
+        # On the way back: what has expired in the first place stays expired.
+        ids = [one for one in ids if (key := store.key(one)) in there or not self._has_expired(key, copies.get(one, ()))]
         missing = [one for one in ids if store.key(one) not in self._known]
         vouched = self._vouched(store) if missing else frozenset()
         for savepoint_id in missing:
@@ -184,6 +212,12 @@ class _Gathering:
         for one in ids:
             if store.key(one) in self._known:
                 yield self._object(store.key(one), vouched=self._layout.published(one) in self._known)
+
+    def _has_expired(self, key: str, copies: Collection[str]) -> bool:
+        """True where a copy in the other place is this manifest, byte for byte: whoever lays something else there hides no savepoint."""
+        with suppress(NotFound, Damaged):
+            return bool(copies) and self._places.first.get(key) in [self._places.other.get(one) for one in copies]
+        return False
 
     def _vouched(self, store: SavepointStore) -> frozenset[str]:
         """Tables of savepoints that both places have: all that they name was proven before such a savepoint existed there."""

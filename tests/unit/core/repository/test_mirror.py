@@ -19,6 +19,7 @@ from streams_recovery.core.repository.mirror import (
     mirror_text,
     records_in_order,
     savepoint_of,
+    second_place,
     written_there,
 )
 from tests.support.repository.every_key import every_kind
@@ -177,3 +178,15 @@ def test_a_log_that_went_on_in_the_second_place_is_named_by_its_newest_entry_the
 def test_what_expired_in_the_first_place_is_no_sign_that_somebody_worked_in_the_second_one() -> None:
     there = [ORDERS.manifest(SAVEPOINT), ORDERS.published(SAVEPOINT), f"{ORDERS.offset_snapshot(SAVEPOINT)}000000000001.json"]
     assert written_there(ORDERS, [], there) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "there", "text"),
+    [
+        ([], [], "there are no savepoints yet"),
+        ([SAVEPOINT], [SAVEPOINT], "the manifests of all savepoints are in s3://elsewhere"),
+        ([SAVEPOINT], [], "1 savepoint is in one place only"),
+    ],
+)
+def test_the_sentence_says_no_more_than_was_looked_at(ids: list[str], there: list[str], text: str) -> None:
+    assert str(second_place("s3://elsewhere", ids, there)).startswith(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.config.backup import Mirror
-from streams_recovery.core.errors import ConfigInvalid, Damaged, Refused
+from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, Refused
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
@@ -296,3 +296,46 @@ def test_a_journal_that_both_places_went_on_with_is_told_apart(two: RecoveryCont
     entry(two, Phase.CLOSED)
     entry(second(), Phase.LOADED)
     assert [one.key for one in maintenance.fill_mirror(two).damaged] == [f"{two.layout.journal(RESTORE)}000000000002.json"]
+
+
+def test_what_has_expired_in_the_first_place_does_not_come_back(two: RecoveryContext) -> None:
+    maintenance.fill_mirror(two)
+    two.savepoints.retire(FIRST, at=1)
+    two.repository.delete([two.layout.manifest(FIRST)])
+    two.repository.delete([two.layout.manifest(SECOND)])
+    two.repository.create(two.layout.retired(SECOND, 1), b"not what was published")
+    report = maintenance.fill_mirror(reverse(two), back=True)
+    assert report.savepoints == (SECOND,), "it was lost: what lies there is no copy of it"
+    assert two.savepoints.ids() == [SECOND]
+
+
+def test_the_way_back_holds_the_lock_of_the_place_where_expiry_works(two: RecoveryContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    maintenance.fill_mirror(two)
+    two.repository.delete([two.layout.manifest(SECOND)])
+    held = two.lock.acquire("expiry", lease_seconds=60, purpose="a test")
+    with pytest.raises(LockHeld):
+        maintenance.fill_mirror(reverse(two), back=True)
+    assert two.savepoints.ids() == [FIRST]
+    two.lock.release(held)
+    create = Repository.create
+
+    def creating(self: Repository, key: str, data: bytes, *, previous: str | None = None) -> None:
+        if "/locks/" not in key:
+            with pytest.raises(LockHeld):
+                maintenance.expire(two, "expiry")
+        create(self, key, data, previous=previous)
+
+    monkeypatch.setattr(Repository, "create", creating)
+    assert maintenance.fill_mirror(reverse(two), back=True).savepoints == (SECOND,)
+    monkeypatch.undo()
+    assert two.lock.holder() is None
+
+
+def test_the_lock_of_a_sealed_place_is_sealed(two: RecoveryContext) -> None:
+    private, public = new_private_key()
+    keys = SealKeys(public=(public,), private=private)
+    back = on(reverse(two), Repository(StorageLocation(backend="filesystem", path=str(there(two))), seal=keys))
+    maintenance.fill_mirror(back, back=True)
+    lock = on(two, Repository(two.config.storage.location, seal=keys)).lock
+    assert lock.holder() is None
+    assert lock.acquire("me", lease_seconds=60, purpose="a test").number > 1, "records without a seal would block it"

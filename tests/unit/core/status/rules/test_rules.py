@@ -74,7 +74,7 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
     "a savepoint at its limit": (LIMITS, {"newest_exact": summary(NOW - 2 * HOUR)}),
     "a clock that is behind": (LIMITS, {"newest_exact": summary(NOW + HOUR)}),
     "no schedule and no objective": (DEFAULTS, {"newest_exact": summary(NOW - 300 * DAY)}),
-    "savepoints in two places": (LIMITS, {"repository": {"second_place": SecondPlace(place="s3://elsewhere")}}),
+    "savepoints in two places": (LIMITS, {"repository": {"second_place": SecondPlace(place="s3://elsewhere", savepoints=3)}}),
     "a savepoint that is being copied to the second place": (
         LIMITS,
         {"repository": {"second_place": SecondPlace(place="s3://elsewhere", alone=("20261120T233000Z-0000000001",))}},
