@@ -9,7 +9,7 @@ from obstore import exceptions
 
 from streams_recovery.core.errors import ConfigInvalid, NoRoom, NotFound, RecoveryError, RepositoryUnavailable, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.storage.conditional_put import Retries, create_once, explained, passes, status_of
+from streams_recovery.storage.conditional_put import CredentialsExpired, NoBucket, Retries, create_once, explained, passes, status_of
 from streams_recovery.storage.credentials import access_key
 
 BUCKET = StorageLocation(backend="s3", bucket="b", prefix="p")
@@ -27,7 +27,7 @@ def http(status: str, body: str = "", after: str = "") -> exceptions.GenericErro
 def test_a_session_token_that_expired_is_said_to_be_one_and_the_next_attempt_may_have_another() -> None:
     error = http("400 Bad Request", "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
     found = explained(error, doing="reading", key="key", location=BUCKET)
-    assert type(found) is RepositoryUnavailable
+    assert type(found) is CredentialsExpired
     assert "the session token of the credentials has expired" in str(found)
     assert type(explained(http("400 Bad Request", "<Code>InvalidToken</Code>"), doing="a", key="k", location=BUCKET)) is ConfigInvalid
 
@@ -51,10 +51,10 @@ def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
         (http("409 Conflict", "<Error><Code>ConditionalRequestConflict</Code></Error>"), RepositoryUnavailable),
         (http("409 Conflict", "<Error><Code>ContainerBeingDeleted</Code></Error>"), RepositoryUnavailable),
         (http("409 Conflict", "<Error><Code>BlobImmutableDueToPolicy</Code></Error>"), ConfigInvalid),
-        (http("404 Not Found", "<Error><Code>ContainerNotFound</Code></Error>"), ConfigInvalid),
+        (http("404 Not Found", "<Error><Code>ContainerNotFound</Code></Error>"), NoBucket),
         (http("400 Bad Request"), ConfigInvalid),
         (http("403 Forbidden"), ConfigInvalid),
-        (http("404 Not Found", "<Error><Code>NoSuchBucket</Code></Error>"), ConfigInvalid),
+        (http("404 Not Found", "<Error><Code>NoSuchBucket</Code></Error>"), NoBucket),
         (http("501 Not Implemented"), StoreUnsuitable),
         (http("400 Bad Request", "<Error><Message>Unsupported header x-amz-checksum-sha256</Message></Error>"), StoreUnsuitable),
         (exceptions.GenericError("Error performing GET http://s3/b in 1ms - HTTP error: error sending request"), RepositoryUnavailable),
