@@ -184,6 +184,34 @@ def test_a_check_reads_every_byte_and_finds_the_one_that_changed(counting: Count
     assert [[found.cause.value for found in report.findings] for report in checks(counting) if not report.good] == [["altered-file"]]
 
 
+@pytest.mark.way("second place")
+def test_savepoints_are_copied_to_the_second_place_and_what_is_broken_there_fails_the_run(
+    counting: Counting, in_session: Submitter
+) -> None:
+    second = counting.directory / "second"
+    counting.configure(
+        storage={
+            "backend": "filesystem",
+            "path": str(counting.directory / "repository"),
+            "mirror": {"backend": "filesystem", "path": str(second)},
+        }
+    )
+    counting.worked("abcab")
+    counting.savepoint(in_session)
+    done = run(counting, "mirror", in_session, per_application=True)
+    assert (done.state, done.jobs) == ("success", [])
+    first = counting.directory / "repository"
+    [segment] = second.rglob("*.parquet")
+    assert segment.read_bytes() == (first / segment.relative_to(second)).read_bytes()
+    assert run(counting, "mirror", in_session, per_application=True).state == "success"
+
+    segment.write_bytes(segment.read_bytes() + b"x")
+    counting.worked("c")
+    counting.savepoint(in_session)
+    done = run(counting, "mirror", in_session, per_application=True)
+    assert (done.state, done.by("failed")) == ("failed", {"mirror"})
+
+
 def checks(counting: Counting) -> list[CheckReport]:
     with counting.recovery() as recovery:
         ids = sorted(path.name for path in (counting.directory / "repository" / counting.id / "checks").iterdir())
