@@ -19,7 +19,7 @@ from tests.support.airflow.parsed_dags import OF_ALL
 from tests.support.project import PROJECT
 
 EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"
-OWN = ("backup", "archive", "check", "expire", "drill", "run", "reprocess")
+OWN = ("backup", "archive", "check", "expire", "drill", "run", "reprocess", "mirror")
 
 
 @pytest.fixture

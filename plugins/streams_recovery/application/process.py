@@ -170,7 +170,7 @@ class ProcessApplication:
             return (refused("local-state", error),)
         unseen = sorted(self._not_on_record()) if stops and not wipes else []
         return (
-            (warning("instances", f"{first_names(unseen)} was not started from here, and nobody will see how it ends", _TWICE),)
+            (warning("unseen-end", f"{first_names(unseen)} was not started from here, and nobody will see how it ends", _TWICE),)
             if unseen
             else ()
         )

@@ -396,7 +396,7 @@ def test_state_that_a_restore_would_not_remove_is_found_while_it_is_open(silent,
     assert found.next_step == f"set state_directory of its instance to {real}"
     [unseen] = application.preflight(stops=True)
     assert (unseen.kind, unseen.severity, "take the first savepoint twice" in unseen.next_step) == (
-        "instances",
+        "unseen-end",
         PreflightSeverity.WARNING,
         True,
     )

@@ -66,6 +66,7 @@ _KINDS: Final[Mapping[Stage, tuple[str, ...]]] = {
         "autoscaler",
         "update-held",
         "instances",
+        "unseen-end",
         "transaction-hanging",
         "group-trap",
         "outputs-transferred",
