@@ -116,9 +116,9 @@ def directory_of(pid: int) -> str | None:
 
 def connected_to(ports: Collection[int]) -> list[int]:
     """The processes of this user, but for this one and what has started it, that are connected to one of these ports of any machine."""
-    found = set()
+    found, mine = set(), _lineage()
     for pid in psutil.pids():
-        if pid not in _lineage() and _ours(pid):
+        if pid not in mine and _ours(pid):
             with contextlib.suppress(psutil.Error):
                 found |= {pid for one in psutil.Process(pid).net_connections("tcp") if one.raddr and one.raddr.port in ports}
     return sorted(found)

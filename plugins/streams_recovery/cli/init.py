@@ -16,7 +16,7 @@ from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.reading import YamlError, read
 from streams_recovery.core.draft.configuration import configuration_name, draft
-from streams_recovery.core.draft.questions import NAMESPACE, NONE, RUNNING, URL, WORKING, Answers, Question, Surroundings, next_question
+from streams_recovery.core.draft.questions import NAMESPACE, NONE, RUNNING, URL, Answers, Question, Surroundings, next_question
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.names import checked_name
@@ -179,7 +179,8 @@ def _interview(seen: ApplicationSeen, answers: dict[str, Any], place: Surroundin
         question = next_question(seen, answers, place)
         if question is None:
             if RUNNING in answers:
-                answers.update({**looks.of_process(answers[RUNNING]), **{key: answers[key] for key in (WORKING,) if key in answers}})
+                found = looks.of_process(answers.pop(RUNNING))
+                answers.update(found | answers)
             return seen, taken
         if asks:
             answers.update(_answer(question))

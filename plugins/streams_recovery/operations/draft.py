@@ -213,13 +213,13 @@ def of_process(answer: object) -> dict[str, Any]:
     """Answers by their keys: the command line and the directory of the process whose pid was answered, or the answer as it is. Raises ``ConfigInvalid`` where
     there is no such process.
     """
-    [pid, *more] = answer if isinstance(answer, list) else [answer]
-    if more or not str(pid).isdigit():
+    words = answer if isinstance(answer, list) else [answer]
+    if len(words) != 1 or not str(words[0]).isdigit():
         return {RUNNING: answer}
-    number = int(str(pid))
+    number = int(str(words[0]))
     argv, directory = command_line(number), directory_of(number)
     if argv is None:
-        raise ConfigInvalid(f"this user sees no process {pid}", next_step=f"name the pid of one that runs, or {NONE}")
+        raise ConfigInvalid(f"this user sees no process {number}", next_step=f"name the pid of one that runs, or {NONE}")
     return {RUNNING: argv} | ({} if directory is None else {WORKING: directory})
 
 

@@ -374,6 +374,7 @@ def test_a_program_that_runs_is_known_by_its_connection_and_its_id(others):
         assert by_command_line(argv).process == Process(pid=program.pid, born=birth(program.pid))
         connected("--id=orders")
         assert running_process(connection, "orders") is None, "of two nobody knows which one it is"
+    assert of_process([]) == {"runs.process.running_as": []}
     assert of_process(["java", "-jar", "x"]) == {"runs.process.running_as": ["java", "-jar", "x"]}
     stranger.kill()
     stranger.wait()

@@ -236,11 +236,9 @@ def _left_as(phase: Phase, scope: RestoreScope) -> str:
         return "the copy is not whole, and the application does not use it"
     if scope is RestoreScope.TOPICS:
         return "do not start the application: its topics are not whole, or the offsets on them are not set"
-    return (
-        "the application is down on purpose"
-        if phase.rank < Phase.STARTED.rank
-        else ("the application was started on what was restored, unless its state is said to be stale: then restore again, with --replace")
-    )
+    if phase.rank < Phase.STARTED.rank:
+        return "the application is down on purpose"
+    return "the application was started on what was restored, unless its state is said to be stale: then restore again, with --replace"
 
 
 def unfinished_one(recovery: RecoveryContext, restore_id: str) -> str:
