@@ -55,6 +55,7 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
     ("old", "new", "said"),
     [
         ("  inputs:", "  imputs:", "unknown key topics.imputs; did you mean inputs? If not, leave it out"),
+        ("topics:", "backup.consistency.mode: stop\ntopics:", "each dot is a level: write backup: {consistency: {mode: ...}}"),
         # Keys that there were once: each has only the value that was its default.
         ("topics:", "monitor: {limits: {changelog_growth: 1}}\ntopics:", "unknown key monitor.limits.changelog_growth; did you mean "),
         (
