@@ -85,6 +85,23 @@ WINDOWED: Final = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
 """Stores whose keys have a time."""
 
 
+class KeyForm(enum.StrEnum):
+    """The part of a record's key that decides where it lies. ``whole``: all of it. ``windowed``: all but the start of a window (8 bytes), as Kafka Streams
+    serialises a windowed key. ``window`` and ``session``: all but what their stores put behind it (12 and 16 bytes; windowed keys of sessions have 16 too).
+    ``foreign-key``: the foreign key, behind its length, in the subscriptions of a foreign-key join. ``time-ordered``: what is behind 9 bytes, in the shared
+    store of outer stream joins. ``time-first``: what is between 9 bytes and 4, in the buffer of a join with a table. ``own``: one's own partitioner decides.
+    """
+
+    WHOLE = "whole"
+    WINDOWED = "windowed"
+    WINDOW = "window"
+    SESSION = "session"
+    FOREIGN_KEY = "foreign-key"
+    TIME_ORDERED = "time-ordered"
+    TIME_FIRST = "time-first"
+    OWN = "own"
+
+
 class Consistency(enum.StrEnum):
     """``exact``: the state contains the effects of all input below the committed offsets, and no others. ``ahead``: it may also contain effects of
     later input. ``damaged``: parts of the application were missing, or its state had been lost or replaced, when the savepoint was taken. ``edited``:

@@ -10,7 +10,6 @@ from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.application_kind import of_faust
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.kafka_types import (
-    Consistency,
     Evidence,
     GroupDescription,
     Profile,
@@ -202,7 +201,7 @@ def _newest_readable(recovery: RecoveryContext) -> Manifest | None:
             found = recovery.savepoints.outline(savepoint_id)
         except (Damaged, NotFound):
             continue
-        if found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
+        if not found.taken_by_name:
             return found
     return None
 

@@ -332,7 +332,7 @@ class SavepointStore:
             except Damaged as error:
                 # One is enough, without what it was reading when it was raised.
                 damage = damage or error.with_traceback(None)
-        sound = [one for one in found if one.consistency not in (Consistency.EDITED, Consistency.DAMAGED)]
+        sound = [one for one in found if not one.taken_by_name]
         if damage and not sound:
             raise damage
         return sound

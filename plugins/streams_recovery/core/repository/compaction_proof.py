@@ -1,5 +1,5 @@
 """Origin of a savepoint that was made from another one without the cluster, and the proof that both are equal: compacted ranges in their state, merged ranges
-in each record.
+in each record, rescaled topics in the newest value of each key.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import KeyForm, TopicPartition
 
 
 class Compaction(enum.StrEnum):
@@ -87,3 +87,40 @@ class MergedFrom:
     def proven(self) -> bool:
         """True if there are proofs and every one of them holds."""
         return bool(self.proofs) and all(proof.holds for proof in self.proofs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaledLog:
+    """A topic whose records were placed anew: its numbers of partitions ``old`` and ``new``, and the ``form`` of its keys that all records were proven to obey,
+    None without a record that has a key. ``records`` were placed. Keys are counted, and the digests are over all records and the newest value of each key,
+    wherever they lie.
+    """
+
+    topic: str
+    old: int
+    new: int
+    form: KeyForm | None
+    records: int
+    keys_before: int
+    keys_after: int
+    digest_before: str
+    digest_after: str
+
+    @property
+    def holds(self) -> bool:
+        """True if both sides have the same keys with the same newest values."""
+        same = (self.keys_before, self.digest_before) == (self.keys_after, self.digest_after)
+        return same and (self.keys_before > 0 or self.form is None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaledFrom:
+    """The savepoint that this one was made from by placing records anew, and the proof of every topic whose records were placed."""
+
+    savepoint_id: str
+    topics: tuple[RescaledLog, ...]
+
+    @property
+    def proven(self) -> bool:
+        """True if there are topics and every proof holds."""
+        return bool(self.topics) and all(one.holds for one in self.topics)

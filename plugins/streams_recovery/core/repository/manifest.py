@@ -25,7 +25,7 @@ from streams_recovery.core.kafka_types import (
     TopicRole,
 )
 from streams_recovery.core.named_transactions.proof import NamedProof
-from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom, RescaledFrom
 from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 from streams_recovery.core.topic_settings import InForce
@@ -172,7 +172,8 @@ class Provenance:
     """The origin of a savepoint: who asked for it, why, and with which versions. ``compacted_from`` and ``merged_from`` are None for a savepoint that was taken
     from a cluster; a savepoint that was compacted first and merged then has both. ``intended`` are changes of state since the savepoint before that count as
     damage unless a person declared them as intended. ``deletions_kept_since`` names compacted topics that are the records of several savepoints, with the
-    moment since which it is assumed that the cleaner has removed no deletion from them: see ``cut.deletions_kept``.
+    moment since which it is assumed that the cleaner has removed no deletion from them: see ``cut.deletions_kept``. ``rescaled_from`` is there for a savepoint
+    whose records were placed anew, in other numbers of partitions.
     """
 
     run_id: str
@@ -183,6 +184,7 @@ class Provenance:
     merged_from: MergedFrom | None = None
     intended: tuple[str, ...] = ()
     deletions_kept_since: dict[str, int] = field(default_factory=dict)
+    rescaled_from: RescaledFrom | None = field(default=None, metadata=codec.LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +238,11 @@ class Manifest(CutFacts):
         archived = [topic.archived for topic in self.topics if topic.role.internal]
         stateless = not archived and self.consistency is not Consistency.DAMAGED
         return Profile.MINIMAL if stateless or not all(archived) else Profile.FULL
+
+    @property
+    def taken_by_name(self) -> bool:
+        """True for a savepoint that is never the newest one of anything: it was edited, is damaged, or has other partitions than the application had."""
+        return self.consistency in (Consistency.EDITED, Consistency.DAMAGED) or self.provenance.rescaled_from is not None
 
     @property
     def replaces(self) -> str | None:

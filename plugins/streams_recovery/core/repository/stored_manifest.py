@@ -23,7 +23,7 @@ from streams_recovery.core.repository.checked import (
     check_settings,
     check_tables,
 )
-from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom, RescaledFrom
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, NAMES_VERSION, Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.repository.ranges import COMPACTED, NOTHING, ArchiveFacts, RangeColumns
 from streams_recovery.core.words import LAST_MOMENT
@@ -45,7 +45,8 @@ def read(data: bytes, *, where: str) -> Manifest:
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
     check_names("application id", [manifest.application_id], where=where)
-    sources = (manifest.provenance.compacted_from, manifest.provenance.merged_from)
+    origin = manifest.provenance
+    sources = (origin.compacted_from, origin.merged_from, origin.rescaled_from)
     check_ids([manifest.savepoint_id, manifest.parent_id, *(one.savepoint_id for one in sources if one is not None)], where=where)
     check_names("topic", [topic.name for topic in manifest.topics], where=where)
     _check_moments(manifest, where)
@@ -133,6 +134,7 @@ def _check_proof(manifest: Manifest, where: str) -> None:
     """Raise ``Damaged`` for a compacted or merged savepoint whose proofs are not about what it holds. Needs no ranges."""
     images = partition_images(manifest.topics)
     _check_merges(manifest.provenance.merged_from, images, where)
+    _check_rescaled(manifest, where)
     source = manifest.provenance.compacted_from
     if source is None:
         return
@@ -159,6 +161,18 @@ def _check_merges(source: MergedFrom | None, images: Mapping[TopicPartition, Par
         return
     wrong = [proof.tp for proof in source.proofs if proof.tp not in images or images[proof.tp].rows < proof.rows_after]
     if wrong or not source.proven or len({(proof.tp, proof.start) for proof in source.proofs}) != len(source.proofs):
+        raise _unproven(source, f": see {wrong[0]}" if wrong else "", where)
+
+
+def _check_rescaled(manifest: Manifest, where: str) -> None:
+    """Raise ``Damaged`` unless the proof of each topic that was placed anew holds, and is about a topic with so many partitions and records."""
+    source = manifest.provenance.rescaled_from
+    if source is None:
+        return
+    found = {one.topic: one for one in source.topics}
+    topics = {topic.name: (len(topic.partitions), topic.rows) for topic in manifest.topics}
+    wrong = [name for name, one in found.items() if topics.get(name) != (one.new, one.records)]
+    if wrong or not source.proven or len(found) != len(source.topics):
         raise _unproven(source, f": see {wrong[0]}" if wrong else "", where)
 
 
@@ -198,10 +212,10 @@ def _filled(topic: TopicImage, application_id: str, tables: Mapping[str, Mapping
     return replace(topic, partitions=tuple(images))
 
 
-def _unproven(source: CompactedFrom | MergedFrom | None, what: str, where: str) -> Damaged:
-    """The error for a compacted or merged savepoint that may hold another state."""
+def _unproven(source: CompactedFrom | MergedFrom | RescaledFrom | None, what: str, where: str) -> Damaged:
+    """The error for a compacted, merged or rescaled savepoint that may hold another state."""
     named = source.savepoint_id if source is not None else None
-    made = "merged" if isinstance(source, MergedFrom) else "compacted"
+    made = "merged" if isinstance(source, MergedFrom) else "rescaled" if isinstance(source, RescaledFrom) else "compacted"
     return Damaged(
         f"{where} is {made} from {named}, and it is not proven that it holds the same state{what}",
         next_step="do not use this savepoint; use the one it was made from",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import ClaimedTopic, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckReport, worst_first
 from streams_recovery.core.repository.manifest import Manifest, PartitionCut, partition_images
@@ -41,7 +41,7 @@ def last_savepoint(recovery: RecoveryContext) -> Manifest | None:
             found = recovery.savepoints.outline(savepoint_id)
         except Damaged:
             continue
-        if found.cluster_id == here and found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
+        if found.cluster_id == here and not found.taken_by_name:
             return found
     return None
 
