@@ -18,11 +18,9 @@ from spark_jobs.transforms.merge import merge_groups
 from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed, passing
-from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, looks_behind, with_joined
 from streams_recovery.core.archive.log import (
     ENTRY_READERS,
-    MOST_BYTES_OF_ARCHIVE_ENTRY,
     Archive,
     ArchivedLog,
     ArchiveEntry,
@@ -58,7 +56,7 @@ from streams_recovery.core.repository.sites import site_of
 from streams_recovery.core.words import moment
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.named_transactions import NamedLogs, impatient_named_logs
-from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.archive_logs import archive_cuts, archive_entries
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.site_log import entry_in
@@ -124,9 +122,9 @@ class Archiver:
     def __post_init__(self) -> None:
         self._repository = self.access.repository()
         self._layout = Layout(self.spec.application_id)
-        self._log = AppendLog(self._repository, self._layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+        self._log = archive_entries(self._repository, self._layout)
         self._lock = ApplicationLock(self._repository, self._layout.archiving, self.clock, name=self.spec.name)
-        self._cuts = KeptCuts(log=AppendLog(self._repository, self._layout.archive_cuts, KeptCut, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY))
+        self._cuts = KeptCuts(log=archive_cuts(self._repository, self._layout))
         self._savepoints = SavepointStore(self._repository, self._layout, self.clock)
         self._joined_at = self._based_at = self.monotonic()
         self._cluster_id = ""
@@ -472,6 +470,11 @@ class Archiver:
 
         def decide(newest: ArchiveEntry | None, _number: int) -> ArchiveEntry:
             # Not by number: one that is forged takes a number, and is nothing else.
+            if newest is None and self._newest is not None:
+                raise Damaged(
+                    f"the archive of {self.spec.application_id} had {self._archive.number} entries, and has none: it was deleted, or is not mounted",
+                    next_step="mount it, or bring it back from its second place (docs/storage.md); this archiver has ended",
+                )
             if newest != self._newest:
                 raise _NotNewest
             return entry

@@ -109,7 +109,7 @@ def test_cuts_are_kept_until_a_newer_savepoint_and_a_join_behind_it(small: Small
     kept = list(archive.kept_cuts(recovery))
     assert len(kept) >= 2
     assert [one.cut.captured_at for one in kept] == sorted((one.cut.captured_at for one in kept), reverse=True)
-    tails = {key for one in kept for key in one.keys}
+    tails = {key for one in kept for key in one.cut.keys}
     later = replace(recovery, clock=lambda: recovery.clock() + 30 * 86_400_000)
     assert tails
     assert not tails & {*maintenance.plan_expiry(later).files}, "expiry is told of them"

@@ -8,15 +8,26 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.config.backup import Mirror
-from streams_recovery.core.errors import Refused
-from streams_recovery.operations import maintenance, restore, second_place
+from streams_recovery.core.errors import RecoveryError, Refused
+from streams_recovery.core.words import moment
+from streams_recovery.operations import archive, maintenance, restore, second_place
 from streams_recovery.operations.unfinished import restores_of
+from tests.support.applications.archiver import archiving, with_archive
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
-from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import Small, asked, reopened
+from tests.support.applications.savepoint_steps import publish, published
+from tests.support.applications.small import Small, asked, lose, reopened
+from tests.support.applications.topic_records import produce
 from tests.support.repository.golden import checked
+from tests.support.spark.session import InSession
 
 pytestmark = pytest.mark.kafka
+
+
+def two_places(small: Small, second: Path) -> tuple[Small, Small]:
+    """The application with its repository, and with its second place as its repository."""
+    storage = small.recovery.config.storage.model_copy(update={"mirror": Mirror(backend="filesystem", path=str(second))})
+    config = small.recovery.config.model_copy(update={"storage": storage})
+    return tuple(replace(small, recovery=replace(small.recovery, config=one)) for one in (config, config.from_second_place))  # type: ignore[return-value]
 
 
 @pytest.mark.way("second place")
@@ -24,10 +35,7 @@ def test_a_restore_from_the_second_place_alone_brings_the_state_back_and_is_on_r
     small: Small, tmp_path: Path
 ) -> None:
     savepoint, ended = publish(small), end(small)
-    storage = small.recovery.config.storage.model_copy(update={"mirror": Mirror(backend="filesystem", path=str(tmp_path / "second"))})
-    config = small.recovery.config.model_copy(update={"storage": storage})
-    home = replace(small, recovery=replace(small.recovery, config=config))
-    away = replace(small, recovery=replace(small.recovery, config=config.from_second_place))
+    home, away = two_places(small, tmp_path / "second")
     assert maintenance.fill_mirror(home.recovery).savepoints == (savepoint,)
     with reopened(away) as found, pytest.raises(Refused, match="is not lost"):
         second_place.require_lost(found.recovery)
@@ -49,3 +57,50 @@ def test_a_restore_from_the_second_place_alone_brings_the_state_back_and_is_on_r
     with reopened(home) as found:
         assert restores_of(found.recovery) == {ticket.restore_id}
         assert checked(found.recovery, "full", savepoint).good
+
+
+@pytest.mark.spark
+@pytest.mark.way("second place")
+def test_the_store_is_deleted_in_mid_archive_and_the_application_comes_back_up_to_what_was_mirrored(
+    small: Small, tmp_path: Path, in_session: InSession
+) -> None:
+    home, away = two_places(with_archive(small), tmp_path / "second")
+    recovery, source = home.recovery, home.input
+    published(home)
+    with pytest.raises(RecoveryError), archiving(recovery, in_session) as beside:
+        produce(recovery, source, 9)
+        mirrored = beside.upto(source)
+        assert maintenance.fill_mirror(recovery).damaged == ()
+        seen = second_place.see_second_place(recovery)
+        assert seen is not None
+        assert seen.archived_at is not None
+        produce(recovery, source, 4)
+        beside.upto(source)
+        newer = second_place.see_second_place(recovery)
+        assert newer is not None
+        assert newer.entries > 0
+        assert newer.archived_at == seen.archived_at
+        (tmp_path / "repository").rename(tmp_path / "lost")
+        produce(recovery, source, 1)
+        assert beside.thread is not None
+        beside.thread.join(timeout=60)
+        assert not beside.thread.is_alive(), "an archiver without its log ends"
+    lose(home)
+    with reopened(away) as found:
+        recovery = found.recovery
+        assert "first place" in second_place.require_lost(recovery)
+        planned = restore.plan(recovery, asked(recovery))
+        assert planned.part.archived is not None
+        assert (planned.part.archived.records, planned.part.archived.safe_at) == (mirrored.newest[source].end - 5, seen.archived_at)
+        assert f"Input up to **{moment(seen.archived_at)}**: 9 records" in planned.text
+        ticket = opened(recovery, asked(recovery))
+        saved(recovery, ticket)
+        assert loaded(recovery, ticket) == 14 + 4 + 3
+        assert verified(recovery, ticket).partitions
+        restore.abandon(recovery, ticket)
+        assert recovery.cluster.high_watermarks([source])[source] == 14
+        maintenance.fill_mirror(recovery, back=True)
+    with reopened(home) as found:
+        archived = archive.read_archive(found.recovery)
+        assert archived.newest[source].end == 14
+        assert checked(found.recovery, "full").good

@@ -197,6 +197,10 @@ class Mirror(StoragePlace):
     schedule: ScheduleBehindSavepoints = AFTER_SAVEPOINTS
 
 
+class FirstPlace(Mirror):
+    """What was the repository, where its second place is read and written in its stead."""
+
+
 class Storage(StoragePlace):
     """The repository, and a second place for it."""
 
@@ -215,7 +219,12 @@ class Storage(StoragePlace):
         if second is None:
             return None
         own, others = ({name: getattr(one, name) for name in StoragePlace.model_fields} for one in (self, second))
-        return self.model_copy(update={**others, "mirror": Mirror.model_construct(**own, schedule=None)})
+        return self.model_copy(update={**others, "mirror": FirstPlace.model_construct(**own, schedule=None)})
+
+    @property
+    def is_turned_round(self) -> bool:
+        """True where the second place is read and written in place of the repository."""
+        return isinstance(self.mirror, FirstPlace)
 
     @model_validator(mode="after")
     def _two_places(self) -> Self:

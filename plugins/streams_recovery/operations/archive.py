@@ -13,7 +13,6 @@ from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import (
     ARCHIVED_ROLES,
     ENTRY_READERS,
-    MOST_BYTES_OF_ARCHIVE_ENTRY,
     Archive,
     ArchiveEntry,
     ArchiveEvent,
@@ -32,6 +31,7 @@ from streams_recovery.core.waiting import poll
 from streams_recovery.core.words import first_names, milliseconds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.archive_logs import archive_cuts, archive_entries
 from streams_recovery.storage.lock import ApplicationLock
 
 SPEC, RESULT = "archive-spec", "archive-result"
@@ -113,14 +113,12 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
 
 def archive_log(recovery: RecoveryContext, application_id: str = "") -> AppendLog[ArchiveEntry]:
     """The log of an archive, by default the application's own."""
-    layout = Layout(application_id or recovery.application_id)
-    return AppendLog(recovery.repository, layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+    return archive_entries(recovery.repository, Layout(application_id or recovery.application_id))
 
 
 def cut_log(recovery: RecoveryContext, application_id: str = "") -> AppendLog[KeptCut]:
     """The log of the cuts that were kept, by default the application's own."""
-    layout = Layout(application_id or recovery.application_id)
-    return AppendLog(recovery.repository, layout.archive_cuts, KeptCut, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+    return archive_cuts(recovery.repository, Layout(application_id or recovery.application_id))
 
 
 def kept_cuts(recovery: RecoveryContext, application_id: str = "") -> Iterator[KeptCut]:
@@ -153,7 +151,7 @@ def archived_files(recovery: RecoveryContext) -> frozenset[str]:
     where = recovery.layout.archive
     entries = archive_log(recovery).numbered_back(readers=ENTRY_READERS)
     known = [(number, entry.checked(recovery.application_id, where)) for number, entry in entries]
-    tails = frozenset(key for one in kept_cuts(recovery) for key in one.keys)
+    tails = frozenset(key for one in kept_cuts(recovery) for key in one.cut.keys)
     return archive_of(known).keys | kept_files(known, recovery.clock() - 1000 * KEPT_SECONDS) | tails
 
 
@@ -174,6 +172,9 @@ def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") ->
     archive = read_archive(recovery, application_id)
     if not archive.exists:
         return None
+    if recovery.config.storage.is_turned_round:
+        # Nobody joins or removes anything in the second place, and an entry here would stand against the one of that number in the first.
+        return archive
     number = archive_log(recovery, application_id).append(_word(recovery, archive, ArchiveEvent.KEPT, run))
     return read_archive(recovery, application_id, upto=number)
 
@@ -188,7 +189,11 @@ def ask(recovery: RecoveryContext, run: str) -> Archive | None:
     """
     archive = read_archive(recovery)
     # One that still works at a site which was left answers for the inputs there.
-    if is_at_work(archive, recovery.clock()) and archive.cluster_id == recovery.cluster.cluster_id():
+    if (
+        not recovery.config.storage.is_turned_round
+        and is_at_work(archive, recovery.clock())
+        and archive.cluster_id == recovery.cluster.cluster_id()
+    ):
         log = archive_log(recovery)
         asked = log.append(_word(recovery, archive, ArchiveEvent.ASKED, run))
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
+from streams_recovery.core.archive.log import ArchiveEntry
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, RepositoryUnavailable
 from streams_recovery.core.repository.mirror import SecondPlace, second_place
 from streams_recovery.core.words import command
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.archive_logs import archive_entries
 from streams_recovery.storage.conditional_put import CredentialsExpired, NoBucket, Retries
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
+
+# A store that never answers holds up no look for longer than about ten seconds.
+_PATIENCE: Final = Retries(attempts=2, request_seconds=5.0)
+# Newest entries of an archive that may all be questions to an archiver.
+_ENTRIES: Final = 50
 
 
 def require_lost(recovery: RecoveryContext) -> str:
@@ -18,9 +28,11 @@ def require_lost(recovery: RecoveryContext) -> str:
     answers and has savepoints: what a restore writes down has to be in one place, and all that comes later goes by it. Raises ``ConfigInvalid`` where only
     this shell does not get in: others may be writing there.
     """
-    place = str(recovery.config.storage.second_place and recovery.config.storage.second_place.location)
+    configured = recovery.config.storage.second_place
+    place = str(configured and configured.location)
     try:
-        place, ids = _looked_into(recovery)
+        found = _looked_into(recovery, Retries(attempts=2))
+        ids = [] if found is None else SavepointStore(found, recovery.layout).ids()
         why = "has no savepoints" if _is_there(recovery) else "is not there"
     except NoBucket:
         return _lost(place, "does not exist: the store says that there is no such bucket")
@@ -52,19 +64,33 @@ def see_second_place(recovery: RecoveryContext) -> SecondPlace | None:
     if configured is None:
         return None
     try:
-        place, there = _looked_into(recovery)
-        return second_place(place, recovery.savepoints.ids(), there)
+        other = _looked_into(recovery, _PATIENCE)
+        logs = [None if one is None else archive_entries(one, recovery.layout) for one in (recovery.repository, other)]
+        newest = [0 if log is None else next(log.numbered_back(), (0, None))[0] for log in logs]
+        return second_place(
+            str(configured.location),
+            recovery.savepoints.ids(),
+            [] if other is None else SavepointStore(other, recovery.layout).ids(),
+            entries=max(0, newest[0] - newest[1]),
+            archived_at=None if logs[1] is None else _archived_at(logs[1]),
+        )
     except RecoveryError as error:
         return SecondPlace(place=str(configured.location), problem=error.reason)
 
 
-def _looked_into(recovery: RecoveryContext) -> tuple[str, list[str]]:
-    """The second place, and the ids of the savepoints in it. Asked twice at most: a person waits. A directory that is not there is not made."""
+def _archived_at(log: AppendLog[ArchiveEntry]) -> int | None:
+    """Up to which moment all is archived, by the newest entries: words of those who ask an archiver say nothing of it."""
+    return next((entry.safe_at for entry in islice(log.read_back(), _ENTRIES) if entry.safe_at is not None), None)
+
+
+def _looked_into(recovery: RecoveryContext, patience: Retries) -> Repository | None:
+    """The second place, None for a directory that is not there, which is not made."""
     found = recovery.config.storage.second_place
     if found is None or not _is_there(recovery):
-        return str(found and found.location), []
+        return None
     keys = recovery.connections.storage(found.connection, found.backend) if found.backend != "filesystem" else None
-    return str(found.location), SavepointStore(Repository(found.location, keys, Retries(attempts=2)), recovery.layout).ids()
+    seals = recovery.repository.seals
+    return Repository(found.location, keys, patience, seal=None if seals is None else seals.keys)
 
 
 def _is_there(recovery: RecoveryContext) -> bool:

@@ -48,6 +48,9 @@ class AppendLog(Generic[T]):
     A look costs a bounded number of requests, however long the log is: the newest number is searched for, and older ones are listed a page at a time,
     when they are asked for. So a number that is missing far before those is not noticed here; a check lists them all.
 
+    With ``begins`` an entry for which it is true needs nothing before it: numbers may be missing right before such an entry, as they are in a second place that
+    an archive went on without for a while.
+
     An entry has at most ``most_bytes``. All that reads raises ``EntryUnreadable`` for one that is no entry, ``Damaged`` for a number that is missing.
 
     In a sealed repository a forged entry only takes a number: it is logged, and all readers pass over it. The same holds for an entry without a seal, or with
@@ -64,12 +67,14 @@ class AppendLog(Generic[T]):
         *,
         most_bytes: int = MOST_BYTES_OF_ENTRY,
         restricts: Callable[[T], bool] = lambda _: False,
+        begins: Callable[[T], bool] = lambda _: False,
     ) -> None:
         self._repository = repository
         self._prefix = prefix
         self._kind = kind
         self._most_bytes = most_bytes
         self._restricts = restricts
+        self._begins = begins
         # A number that exists: the next look begins there.
         self._known: int | None = None
 
@@ -128,6 +133,8 @@ class AppendLog(Generic[T]):
             # Writers of seals pass over it, so no seal links to it.
             return behind
         signature = entry.seal and entry.seal.signature
+        if behind is not None and self._is_gap(self.number(entry.key), self.number(behind.key)):
+            return entry
         if behind is not None and behind.seal is not None and behind.seal.previous != signature:
             if not self._believed_by_seal(entry):
                 # The key was withdrawn, or the entry was adopted, after the one behind was written: its writer passed over this one.
@@ -351,7 +358,7 @@ class AppendLog(Generic[T]):
     def _before_hole(self, error: Damaged) -> list[int]:
         """All numbers before the first that is missing, newest first. Raises ``error`` unless everything behind that one is forged."""
         numbers = self._between(0, 10**_DIGITS)
-        whole = next((at for at, (before, number) in enumerate(pairwise(numbers), 1) if number != before + 1), len(numbers))
+        whole = next((at for at, pair in enumerate(pairwise(numbers), 1) if self._is_hole(*pair)), len(numbers))
         if not all(map(self._is_forged, numbers[whole:])):
             raise error
         return numbers[:whole][::-1]
@@ -391,7 +398,7 @@ class AppendLog(Generic[T]):
             return numbers
         if not self._is_any(0, first):
             return []
-        if whole:
+        if whole and self._is_hole(start, first):
             raise self._hole(first - 1, first)
         # Something is below ``start``, and above or at ``low``.
         low = 0
@@ -428,8 +435,20 @@ class AppendLog(Generic[T]):
 
     def _check(self, numbers: list[int]) -> None:
         for before, number in pairwise(numbers):
-            if number != before + 1:
+            if self._is_hole(before, number):
                 raise self._hole(before + 1, number)
+
+    def _is_hole(self, before: int, number: int) -> bool:
+        return number != before + 1 and not self._is_gap(before, number)
+
+    def _is_gap(self, before: int, number: int) -> bool:
+        """True where numbers are missing before one that needs none of them."""
+        if number == before + 1:
+            return False
+        try:
+            return self._begins(self._read(self._key(number)).value)
+        except Damaged:
+            return False
 
     def _hole(self, missing: int, there: int) -> Damaged:
         return Damaged(

@@ -64,10 +64,13 @@ _LONGEST_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """The number of times that a request is sent. The pause before the next one doubles from ``first_seconds`` on, and is never the same for two writers."""
+    """The number of times that a request is sent, and how long each may take. The pause before the next one doubles from ``first_seconds`` on, and is never the
+    same for two writers.
+    """
 
     attempts: int = 7
     first_seconds: float = 0.2
+    request_seconds: float = 60.0
 
     def pause(self, failed: int) -> float:
         """Seconds to wait after so many failures."""

@@ -46,7 +46,6 @@ LOGGER = logger("streams_recovery.storage.repository")
 _CHUNK = 8 << 20
 # As many keys as a bucket lists in one request.
 _PAGE = 1000
-_TIMEOUT_SECONDS = 60.0
 # An upload gets a minute while it is smaller than this, and twice as long each time it is twice as big.
 _BYTES_A_MINUTE_LOG2 = 26
 # User metadata of an object; its value is known to the one who created it.
@@ -423,7 +422,7 @@ class Repository:
     def _store(self) -> Any:
         if self._opened is None:
             if self.location.backend in BUCKETS:
-                self._opened = self._open_bucket(retries=self._retries.attempts - 1, timeout_seconds=_TIMEOUT_SECONDS)
+                self._opened = self._open_bucket(retries=self._retries.attempts - 1, timeout_seconds=self._retries.request_seconds)
             else:
                 self._opened = open_directory(self.location)
         return self._opened
@@ -431,7 +430,7 @@ class Repository:
     def _creator(self, size: int) -> Any:
         minutes = 1 << (size >> _BYTES_A_MINUTE_LOG2).bit_length()
         if minutes not in self._creators:
-            self._creators[minutes] = self._open_bucket(retries=0, timeout_seconds=_TIMEOUT_SECONDS * minutes)
+            self._creators[minutes] = self._open_bucket(retries=0, timeout_seconds=self._retries.request_seconds * minutes)
         return self._creators[minutes]
 
     def _open_bucket(self, *, retries: int, timeout_seconds: float) -> Any:

@@ -200,6 +200,28 @@ def test_a_number_that_is_missing_before_a_sealed_entry_is_damage() -> None:
         log.read_all()
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("page", [2, 4, 1000])
+def test_numbers_may_be_missing_before_an_entry_that_needs_none_of_them(sealed: bool, page: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(append_log, "_PAGE", page)
+    monkeypatch.setattr(store, "_PAGE", page)
+    private, public = new_private_key()
+    repository = Repository(StorageLocation(backend="memory"), seal=SealKeys(public=(public,), private=private) if sealed else None)
+    log = AppendLog(repository, HOLDS, Entry)
+    for number in range(1, 13):
+        log.append(Entry(text=str(number)))
+    repository.delete([key(number) for number in (3, 4, 5, 6, 7)])
+
+    def beginning(text: str) -> AppendLog[Entry]:
+        return AppendLog(repository, HOLDS, Entry, begins=lambda entry: entry.text == text)
+
+    assert [int(entry.text) for entry in beginning("8").read_all()] == [1, 2, 8, 9, 10, 11, 12]
+    assert beginning("8").append_after(lambda _, number: Entry(text=str(number))) == 13
+    for text in ("9", "2", ""):
+        with pytest.raises(Damaged):
+            beginning(text).read_all()
+
+
 def test_several_readers_find_what_one_finds_and_read_little_for_whoever_needs_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.checked import check_epoch, check_names, check_partitions, check_segment_key
-from streams_recovery.core.repository.manifest import CopiedRange, CutProof, PartitionCut
+from streams_recovery.core.repository.manifest import CopiedRange, CutProof, PartitionCut, SegmentFile
 
 # One a minute is a day of them.
 MOST_CUTS: Final = 1_440
@@ -45,9 +45,14 @@ class ArchivedCut:
         return {part.tp: part.end for part in self.written}
 
     @property
-    def keys(self) -> frozenset[str]:
+    def files(self) -> tuple[SegmentFile, ...]:
         """The files of its tails."""
-        return frozenset(tail.copied.file.key for tail in self.tails if tail.copied.file is not None)
+        return tuple(tail.copied.file for tail in self.tails if tail.copied.file is not None)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of these."""
+        return frozenset(file.key for file in self.files)
 
     def read_no_later(self, first_later: Mapping[TopicPartition, int | None]) -> bool:
         """True if nothing had been read by then at or behind the first later record of an input; None where there is none."""
@@ -76,9 +81,14 @@ class KeptCut:
     cut: ArchivedCut
 
     @property
-    def keys(self) -> frozenset[str]:
+    def begins(self) -> bool:
+        """True: no entry needs the one before it."""
+        return True
+
+    @property
+    def files(self) -> tuple[SegmentFile, ...]:
         """The files that it names."""
-        return self.cut.keys
+        return self.cut.files
 
     def checked(self, application_id: str, where: str) -> KeptCut:
         """Return this entry. Raises ``Damaged`` for one that names what is not this application's."""

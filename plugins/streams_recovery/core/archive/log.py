@@ -19,7 +19,7 @@ from streams_recovery.core.archive.cuts import ArchivedCut, check_file
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.checked import check_epoch, check_partitions
-from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, SegmentFile, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import joined
 
@@ -155,15 +155,20 @@ class ArchiveEntry:
     looks: tuple[int, ...] | None = field(default=None, metadata=codec.LEFT_OUT)
 
     @property
+    def begins(self) -> bool:
+        """True when it needs no entry before it: it has all that there is."""
+        return self.event is ArchiveEvent.JOINED
+
+    @property
     def adds(self) -> bool:
         """True when it changes what is archived."""
         return bool(self.logs) or self.cut is not None or self.event is ArchiveEvent.JOINED
 
     @property
-    def keys(self) -> frozenset[str]:
+    def files(self) -> tuple[SegmentFile, ...]:
         """The files that it names."""
-        tails = frozenset[str]() if self.cut is None else self.cut.keys
-        return tails.union(one.file.key for log in self.logs for one in log.ranges if one.file is not None)
+        copied = tuple(one.file for log in self.logs for one in log.ranges if one.file is not None)
+        return copied if self.cut is None else (*copied, *self.cut.files)
 
     def checked(self, application_id: str, where: str) -> ArchiveEntry:
         """Return this entry. Raises ``Damaged`` for one that names what is not this application's."""

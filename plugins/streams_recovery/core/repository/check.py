@@ -10,7 +10,7 @@ import enum
 import hashlib
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -414,16 +414,16 @@ def lost_manifests(
     }
 
 
-def log_problems(prefix: str, keys: Collection[str], *, shortened: bool) -> dict[str, str]:
-    """Problems with the names of a numbered log's entries, by key. A ``shortened`` log may begin later than 1. That the newest entries are gone cannot be
-    seen.
+def log_problems(prefix: str, keys: Collection[str], *, shortened: bool, begins: Callable[[str], bool] = lambda _: False) -> dict[str, str]:
+    """Problems with the names of a numbered log's entries, by key. A ``shortened`` log may begin later than 1, and numbers may be missing before an entry that
+    ``begins`` the log anew, asked by its key. That the newest entries are gone cannot be seen.
     """
     stems = {key: key.removeprefix(prefix).removesuffix(".json") for key in keys}
     numbers = sorted(int(stem) for stem in stems.values() if _NUMBER.fullmatch(stem))
     problems = {key: "is no entry of this log" for key, stem in stems.items() if not _NUMBER.fullmatch(stem)}
     for before, after in pairwise(numbers if shortened else [0, *numbers]):
         first, last = before + 1, after - 1
-        if first <= last:
+        if first <= last and not begins(f"{prefix}{after:0{_DIGITS}}.json"):
             others = f", and so are all up to number {last}" if first < last else ""
             problems[f"{prefix}{first:0{_DIGITS}}.json"] = f"is missing{others}; entry {after} is there"
     return problems

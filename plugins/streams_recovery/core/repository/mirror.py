@@ -7,7 +7,7 @@ manifest does, and then it is whole. Nothing is overwritten there, and nothing i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -150,6 +150,25 @@ def before_manifests(layout: Layout) -> tuple[str, ...]:
     return (layout.adopted, layout.offset_snapshots)
 
 
+def of_archive(layout: Layout) -> tuple[str, ...]:
+    """Prefixes of the continuous archive, whose entries come behind the files that they name."""
+    return (layout.archive, layout.archive_cuts)
+
+
+def goes_on_by_itself(log: str, here: Iterable[str], there: Collection[str]) -> bool:
+    """True where the log has gone on in the target beyond what the source has, and has removed its older entries: what the source has is older than all that is
+    there, and no entry may come before those.
+    """
+    newest = max((key for key in here if key.startswith(log) and is_entry(key)), default="")
+    entries = sorted(key for key in there if key.startswith(log) and is_entry(key))
+    return bool(entries) and number_of(entries[0]) > number_of(newest) + 1
+
+
+def number_of(key: str) -> int:
+    """The number of an entry, 0 without one."""
+    return int(key.rpartition("/")[2].removesuffix(".json") or 0)
+
+
 def behind_manifests(layout: Layout) -> tuple[str, ...]:
     """Prefixes of records that it gets behind the savepoints, which they are about. All others are about the first place, or about what works there at this
     moment: locks, artifacts of runs, held applications, what a schedule has started, checks, statuses, alerts, looks, copies of expired manifests; and tables,
@@ -186,7 +205,8 @@ def written_there(layout: Layout, here: Iterable[str], there: Iterable[str]) -> 
     """The newest entry of each log that has gone on in the second place beyond the first one, or that only the second one has: somebody has worked there.
     Kept offsets go on in one place only, that of their savepoint.
     """
-    logs = tuple(one for one in (*before_manifests(layout), *behind_manifests(layout)) if one != layout.offset_snapshots)
+    every = (*before_manifests(layout), *of_archive(layout), *behind_manifests(layout))
+    logs = tuple(one for one in every if one != layout.offset_snapshots)
     newest: list[dict[str, str]] = []
     for keys in (here, there):
         entries = sorted(key for key in keys if key.startswith(logs) and is_entry(key))
@@ -213,12 +233,15 @@ def records_in_order(records: Iterable[MirroredObject]) -> list[MirroredObject]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondPlace:
     """What a look at the manifests in the second ``place`` has found, of ``savepoints`` that there are. ``alone`` are ids of those that are not there, the
-    oldest first. ``problem`` is why it could not be looked at, empty when it could.
+    oldest first. So many ``entries`` of the archive are not there; what it has is all that was committed by ``archived_at`` (ms), None where it has nothing.
+    ``problem`` is why it could not be looked at, empty when it could.
     """
 
     place: str
     savepoints: int = 0
     alone: tuple[str, ...] = ()
+    entries: int = 0
+    archived_at: int | None = None
     problem: str = ""
 
     def has(self, savepoint_id: str) -> bool | None:
@@ -228,6 +251,17 @@ class SecondPlace:
     def __str__(self) -> str:
         if self.problem:
             return f"not known: {self.problem}"
+        return f"{self._of_savepoints}{self._of_archive}"
+
+    @property
+    def _of_archive(self) -> str:
+        if self.archived_at is None:
+            return f"; the archive is in one place only, {self.entries:,} entries" if self.entries else ""
+        more = f", and {self.entries:,} entries behind that in one place only" if self.entries else ""
+        return f"; the archive is there up to {moment(self.archived_at)}{more}"
+
+    @property
+    def _of_savepoints(self) -> str:
         if not self.savepoints:
             return f"there are no savepoints yet that {self.place} could have"
         if not self.alone:
@@ -236,10 +270,11 @@ class SecondPlace:
         return f"{several} in one place only, since {moment(moment_of(self.alone[0]))}, and not in {self.place}"
 
 
-def second_place(place: str, ids: Iterable[str], there: Iterable[str]) -> SecondPlace:
-    """The second place, where these savepoints exist and the manifests of the others are ``there``."""
+def second_place(place: str, ids: Iterable[str], there: Iterable[str], *, entries: int = 0, archived_at: int | None = None) -> SecondPlace:
+    """The second place, where these savepoints exist and the manifests of the others are ``there``. ``entries`` and ``archived_at`` as in the result."""
     known, found = list(ids), set(there)
-    return SecondPlace(place=place, savepoints=len(known), alone=tuple(sorted(one for one in known if one not in found)))
+    alone = tuple(sorted(one for one in known if one not in found))
+    return SecondPlace(place=place, savepoints=len(known), alone=alone, entries=entries, archived_at=archived_at)
 
 
 def mirror_text(plan: MirrorPlan) -> Markdown:

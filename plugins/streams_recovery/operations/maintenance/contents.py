@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
 from streams_recovery.core.codec import MOST_BYTES, MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import Damaged, Forged, NotFound, Refused
+from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError, Refused
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
 from streams_recovery.core.repository import check as findings
 from streams_recovery.core.repository import retention
@@ -354,7 +356,8 @@ def check_logs(recovery: RecoveryContext, *, every_entry: bool) -> RecordsChecke
         keys = [key for key in recovery.repository.keys(family.prefix) if family.within in key]
         problems: dict[str, str] = {}
         for prefix, entries in groupby(keys, key=lambda key: f"{key.rsplit('/', 1)[0]}/"):
-            problems |= findings.log_problems(prefix, list(entries), shortened=family.shortened)
+            begins = partial(_begins, recovery, family)
+            problems |= findings.log_problems(prefix, list(entries), shortened=family.shortened, begins=begins)
         found += [_about(key, problem) for key, problem in problems.items()]
         whole = [key for key in keys if key not in problems]
         for key in whole if every_entry else whole[-_NEWEST:]:
@@ -386,6 +389,14 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.archive_cuts, kind=KeptCut, shortened=True, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY),
         _Family(prefix=layout.archiving.locks, kind=LockRecord, shortened=True),
     ]
+
+
+def _begins(recovery: RecoveryContext, family: _Family, key: str) -> bool:
+    """True if an entry needs none before it. Whatever else is wrong with it is found when it is read."""
+    with suppress(RecoveryError):
+        entry = read_value(recovery.repository, family.kind, key, most_bytes=family.most_bytes)
+        return isinstance(entry, (ArchiveEntry, KeptCut)) and entry.begins
+    return False
 
 
 def _entry(recovery: RecoveryContext, key: str, family: _Family) -> list[Finding]:

@@ -14,8 +14,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from streams_recovery.core.archive.cuts import KeptCut
+from streams_recovery.core.archive.log import ENTRY_READERS, MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
-from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.core.repository.mirror import (
     MirroredObject,
     MirrorPlan,
@@ -25,8 +27,10 @@ from streams_recovery.core.repository.mirror import (
     before_manifests,
     behind_manifests,
     expired_there,
+    goes_on_by_itself,
     is_entry,
     mirror_plan,
+    of_archive,
     records_in_order,
     savepoint_of,
     written_there,
@@ -36,6 +40,8 @@ from streams_recovery.core.words import command, first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lock_holder import is_dead, this_process
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
+from streams_recovery.storage.archive_logs import archive_entries
+from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.mirror import copy_object, prove_object, require_apart
 from streams_recovery.storage.range_tables import RangeTables
@@ -150,6 +156,8 @@ class _Gathering:
         self._layout = recovery.layout
         self._tables = RangeTables(recovery.repository, recovery.layout)
         self._passed_over: list[PassedOver] = []
+        # Files that entries name which are there.
+        self._archived: set[str] = set()
 
     def pass_over_what_was_written(self, there: Mapping[str, int]) -> None:
         """Name the logs that went on in the second place, by a restore from there: the first place would go on as if that had never been."""
@@ -162,6 +170,7 @@ class _Gathering:
     def plan(self, there: Mapping[str, int], place: str) -> MirrorPlan:
         before, behind = before_manifests(self._layout), behind_manifests(self._layout)
         wanted = [
+            *self._archive(there),
             *self._records(before, there),
             *self._savepoints(self._recovery.savepoints, there),
             *self._savepoints(self._recovery.safety, there),
@@ -177,6 +186,73 @@ class _Gathering:
         logs = [key for key in keys if is_entry(key) and not key.startswith(self._layout.offset_snapshots)]
         newest = {key.rpartition("/")[0]: key for key in logs if key in there}
         return records_in_order(self._object(key, vouched=newest.get(key.rpartition("/")[0]) != key) for key in keys)
+
+    def _archive(self, there: Mapping[str, int]) -> list[MirroredObject]:
+        """Entries from the newest on that needs none before it, and cuts, each behind the files that it names; and an entry behind the one before it. What
+        is older may name files that were joined since, and nobody reads it.
+        """
+        logs = [log for log in of_archive(self._layout) if not goes_on_by_itself(log, self._here, there)]
+        found, before = list[MirroredObject](), tuple[str, ...]()
+        for key, entry in self._entries() if self._layout.archive in logs else ():
+            files = self._files(key, () if entry is None else entry.files)
+            if files is None:
+                break
+            newest = max((one for one in there if one.startswith(self._layout.archive)), default="")
+            found += [*files, replace(self._object(key, vouched=key != newest), needs=(*before, *(file.key for file in files)))]
+            before = (key,)
+        cuts = [key for key in sorted(self._here) if key.startswith(self._layout.archive_cuts) and is_entry(key) and key not in self._known]
+        for key in cuts if self._layout.archive_cuts in logs else ():
+            with suppress(NotFound):
+                try:
+                    cut = read_value(self._recovery.repository, KeptCut, key, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+                    files = self._files(key, cut.checked(self._layout.application_id, key).files)
+                except Damaged as error:
+                    self._passed_over.append(PassedOver(key=key, why=error.reason))
+                    continue
+                if files is not None:
+                    found += [*files, replace(self._object(key), needs=(*before, *(file.key for file in files)))]
+        return found
+
+    def _entries(self) -> list[tuple[str, ArchiveEntry | None]]:
+        """The entries that the second place needs, by their keys, the oldest first; None for one that only takes a number. What those name that are there is
+        vouched for.
+        """
+        log, prefix = archive_entries(self._recovery.repository, self._layout), self._layout.archive
+        here = {log.number(key): key for key in sorted(self._here) if key.startswith(prefix) and is_entry(key)}
+        read, first = dict[int, ArchiveEntry](), 0
+        try:
+            for number, entry in log.numbered_back(readers=ENTRY_READERS):
+                if number not in here:
+                    continue
+                if here[number] in self._known:
+                    self._archived.update(file.key for file in entry.files)
+                if not first:
+                    read[number] = entry.checked(self._layout.application_id, here[number])
+                    first = number if entry.begins else 0
+                elif entry.begins:
+                    break
+        except (Damaged, NotFound) as error:
+            # Entries that nobody needs any more may go meanwhile.
+            if not first:
+                self._passed_over.append(PassedOver(key=prefix, why=error.reason))
+                return []
+        return [(key, read.get(number)) for number, key in here.items() if number >= first]
+
+    def _files(self, key: str, files: Collection[SegmentFile]) -> list[MirroredObject] | None:
+        """The files that an entry of the archive names. None where one of them is missing or is not what was written."""
+        found = [
+            MirroredObject(
+                key=one.key,
+                bytes=one.bytes,
+                sha256=one.sha256,
+                vouched=one.key in self._archived and self._known.get(one.key) == one.bytes,
+            )
+            for one in files
+        ]
+        gone = [one.key for one in found if not one.vouched and self._here.get(one.key) != one.bytes]
+        if gone:
+            self._passed_over.append(PassedOver(key=key, why=f"segments are missing or have another size: {first_names(gone)}"))
+        return None if gone else found
 
     def _about_savepoints(self, there: Mapping[str, int]) -> Iterator[MirroredObject]:
         for key in sorted(self._here):

@@ -131,7 +131,7 @@ def _archived(plain: RecoveryContext, keys: Iterable[str]) -> tuple[set[str], li
         kind: type[ArchiveEntry | KeptCut] = KeptCut if key.startswith(plain.layout.archive_cuts) else ArchiveEntry
         try:
             entry = read_value(plain.repository, kind, key, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
-            found |= entry.checked(plain.application_id, key).keys
+            found |= {file.key for file in entry.checked(plain.application_id, key).files}
         except NotFound:
             continue
         except Damaged:

@@ -81,6 +81,11 @@ def test_what_is_no_entry_is_strange(name: str) -> None:
 IDS = st.sets(st.sampled_from("abcde"))
 
 
+def test_numbers_may_be_missing_before_an_entry_that_begins_the_log_anew() -> None:
+    numbers = [entry(number) for number in (1, 2, 5, 6, 9)]
+    assert list(log_problems(PREFIX, numbers, shortened=True, begins=lambda key: key == entry(5))) == [entry(7)]
+
+
 @given(alive=IDS, expired=IDS, published=IDS, pinned=IDS, in_use=IDS)
 def test_only_what_cannot_have_expired_is_lost(
     alive: set[str], expired: set[str], published: set[str], pinned: set[str], in_use: set[str]

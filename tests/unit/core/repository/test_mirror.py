@@ -15,8 +15,10 @@ from streams_recovery.core.repository.mirror import (
     at_once,
     before_manifests,
     behind_manifests,
+    goes_on_by_itself,
     mirror_plan,
     mirror_text,
+    of_archive,
     records_in_order,
     savepoint_of,
     second_place,
@@ -125,13 +127,12 @@ STAYS = {
 }
 # Copied with a savepoint, by what its manifest names.
 OF_SAVEPOINTS = {"segment", "segments", "range_table", "range_tables", "manifest", "savepoints", "published", "published_prefix", "detail"}
-NOT_YET = {"archive", "archive_cuts"}
 
 
 def test_of_every_kind_of_key_it_is_decided_whether_it_is_copied() -> None:
-    records = (*before_manifests(ORDERS), *behind_manifests(ORDERS))
+    records = (*before_manifests(ORDERS), *of_archive(ORDERS), *behind_manifests(ORDERS))
     others = {name for name, key in every_kind(ORDERS).items() if not key.startswith(records)}
-    assert others == STAYS | OF_SAVEPOINTS | NOT_YET
+    assert others == STAYS | OF_SAVEPOINTS
 
 
 def directory(path: str) -> StorageLocation:
@@ -175,6 +176,24 @@ def test_a_log_that_went_on_in_the_second_place_is_named_by_its_newest_entry_the
     assert set(written_there(ORDERS, keys(here), keys(there))) == expected
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "expected"),
+    [
+        ([], [], False),
+        ([1, 2], [], False),
+        ([4, 5], [1, 2], False),
+        ([4, 5], [3, 4, 5, 6], False),
+        ([4, 5], [6, 7], False),
+        ([4, 5], [7, 8], True),
+        ([], [1], False),
+        ([], [2], True),
+    ],
+)
+def test_no_entry_comes_before_those_that_a_log_has_gone_on_with(here: list[int], there: list[int], expected: bool) -> None:
+    keys = [{f"{ORDERS.archive}{number:012}.json" for number in numbers} | {f"{ORDERS.archive}notes"} for numbers in (here, there)]
+    assert goes_on_by_itself(ORDERS.archive, *keys) == expected
+
+
 def test_what_expired_in_the_first_place_is_no_sign_that_somebody_worked_in_the_second_one() -> None:
     there = [ORDERS.manifest(SAVEPOINT), ORDERS.published(SAVEPOINT), f"{ORDERS.offset_snapshot(SAVEPOINT)}000000000001.json"]
     assert written_there(ORDERS, [], there) == []
@@ -190,3 +209,14 @@ def test_what_expired_in_the_first_place_is_no_sign_that_somebody_worked_in_the_
 )
 def test_the_sentence_says_no_more_than_was_looked_at(ids: list[str], there: list[str], text: str) -> None:
     assert str(second_place("s3://elsewhere", ids, there)).startswith(text)
+
+
+def test_it_is_said_up_to_where_the_archive_is_in_two_places() -> None:
+    def said(**more: int) -> str:
+        return str(second_place("s3://elsewhere", [SAVEPOINT], [SAVEPOINT], **more))
+
+    assert said(entries=2).endswith("; the archive is in one place only, 2 entries")
+    behind = said(entries=2, archived_at=1_795_219_200_000)
+    assert "; the archive is there up to 2026-11-21 00:00:00" in behind
+    assert behind.endswith(", and 2 entries behind that in one place only")
+    assert "archive" not in said()

@@ -11,17 +11,23 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.config.backup import Mirror
+from streams_recovery.core.archive.cuts import ArchivedCut, KeptCut
+from streams_recovery.core.archive.log import ArchivedLog, ArchiveEntry, ArchiveEvent
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, Refused
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.repository.seal import SealKeys
-from streams_recovery.operations import maintenance
+from streams_recovery.operations import archive, maintenance
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.second_place import see_second_place
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.seals import new_private_key
+from tests.support.examples.savepoints import manifest_of
 from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, THIRD, OpenGolden, checked, logs, on, path_of, third
 
 
@@ -341,3 +347,136 @@ def test_the_lock_of_a_sealed_place_is_sealed(two: RecoveryContext) -> None:
     assert len(records) > 1
     for key in records:
         assert reader.get(key), "it raises Forged without a seal"
+
+
+def look(recovery: RecoveryContext, event: ArchiveEvent, start: int, end: int) -> Path:
+    """An entry of the archive that has these offsets of one partition, in a file of its own. Returns where the file is."""
+    original = next(file for tp, file in recovery.savepoints.read(SECOND).files())
+    data = path_of(recovery, original.key).read_bytes()
+    tp = TopicPartition("orders", 0)
+    key = recovery.layout.segment(tp, start, end, f"{event}-{start}")
+    recovery.repository.create(key, data)
+    file = replace(original, key=key, first_offset=start, last_offset=end - 1, rows=end - start)
+    piece = CopiedRange(start=start, end=end, file=file)
+    log = ArchivedLog(tp=tp, topic_id="id", start=start, end=end, leader_epoch=0, ranges=(piece,))
+    entry = ArchiveEntry(event=event, run="r", at=end, cluster_id="c", safe_at=SECOND_AT + end, logs=(log,))
+    archive.archive_log(recovery).append(entry)
+    return path_of(recovery, key)
+
+
+def keep_cut(recovery: RecoveryContext, at: int) -> None:
+    cut = ArchivedCut(captured_at=at, proof=manifest_of().proof, topics={}, inputs=(), written=(), tails=())
+    archive.cut_log(recovery).append(KeptCut(cluster_id="c", cut=cut), whole=False)
+
+
+def test_the_archive_is_copied_with_what_it_names_and_then_only_what_is_new(
+    two: RecoveryContext, second: Callable[[], RecoveryContext]
+) -> None:
+    look(two, ArchiveEvent.COPIED, 0, 5)
+    look(two, ArchiveEvent.COPIED, 5, 9)
+    keep_cut(two, 7)
+    assert maintenance.fill_mirror(two).damaged == ()
+    assert archive.read_archive(second()) == archive.read_archive(two)
+    assert [one.cut.captured_at for one in archive.kept_cuts(second())] == [7]
+    assert checked(second(), "full").good
+    look(two, ArchiveEvent.COPIED, 9, 12)
+    seen = see_second_place(two)
+    assert seen is not None
+    assert (seen.entries, seen.archived_at) == (1, SECOND_AT + 9)
+    plan = maintenance.plan_mirror(two)
+    assert [step.what.key.split("/")[1] for step in plan.steps if step.copies] == ["segments", "archive"]
+    proven = [step.what.key for step in plan.steps if not step.copies and "/archive" in step.what.key]
+    assert proven == [f"{two.layout.archive}000000000002.json"], "the newest that both have tells whether they are one log"
+    maintenance.fill_mirror(two)
+    assert archive.read_archive(second()).newest[TopicPartition("orders", 0)].end == 12
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_a_second_place_that_lags_goes_on_at_the_entry_that_has_all_and_has_no_file_that_is_gone(
+    two: RecoveryContext, second: Callable[[], RecoveryContext], pruned: bool
+) -> None:
+    look(two, ArchiveEvent.COPIED, 0, 5)
+    keep_cut(two, 3)
+    maintenance.fill_mirror(two)
+    small = [look(two, ArchiveEvent.COPIED, start, start + 1) for start in range(5, 9)]
+    look(two, ArchiveEvent.JOINED, 0, 9)
+    look(two, ArchiveEvent.COPIED, 9, 11)
+    for path in small:
+        path.unlink()
+    for at in (4, 5, 6):
+        keep_cut(two, at)
+    if pruned:
+        archive.archive_log(two).prune(2)
+        archive.cut_log(two).prune(1)
+    assert maintenance.fill_mirror(two).damaged == ()
+    there = second()
+    assert archive.read_archive(there) == archive.read_archive(two)
+    assert [one.cut.captured_at for one in archive.kept_cuts(there)] == ([6, 3] if pruned else [6, 5, 4, 3])
+    assert not path_of(there, f"{two.layout.archive}000000000002.json").exists(), "what it names may be gone"
+    assert archive.archived_files(there) >= archive.read_archive(two).keys
+    assert checked(there, "full").good, "that numbers are missing before an entry that has all is no hole"
+    look(there, ArchiveEvent.COPIED, 11, 12)
+    keep_cut(there, 8)
+    assert archive.read_archive(there).newest[TopicPartition("orders", 0)].end == 12, "an archiver goes on there"
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_an_entry_whose_file_is_not_there_does_not_come_nor_what_is_behind_it(
+    two: RecoveryContext, second: Callable[[], RecoveryContext], altered: bool
+) -> None:
+    look(two, ArchiveEvent.COPIED, 0, 5)
+    lost = look(two, ArchiveEvent.COPIED, 5, 9)
+    look(two, ArchiveEvent.COPIED, 9, 12)
+    data = lost.read_bytes()
+    lost.unlink()
+    if altered:
+        lost.write_bytes(data[::-1])
+    report = maintenance.fill_mirror(two)
+    key = lost.relative_to(path_of(two, "")).as_posix()
+    assert [one.key for one in report.damaged] == [key if altered else f"{two.layout.archive}000000000002.json"]
+    assert key in report.damaged[0].why
+    assert archive.read_archive(second()).newest[TopicPartition("orders", 0)].end == 5
+
+
+def test_a_file_of_the_archive_that_was_removed_in_the_second_place_comes_again(
+    two: RecoveryContext, second: Callable[[], RecoveryContext]
+) -> None:
+    file = look(two, ArchiveEvent.COPIED, 0, 5)
+    maintenance.fill_mirror(two)
+    copied = there(two) / file.relative_to(path_of(two, ""))
+    copied.unlink()
+    assert maintenance.fill_mirror(two).copied == 1
+    assert copied.exists()
+    copied.unlink()
+    file.unlink()
+    assert [one.key for one in maintenance.fill_mirror(two).damaged] == [f"{two.layout.archive}000000000001.json"]
+
+
+def test_a_restore_from_the_second_place_adds_nothing_to_the_archive_and_the_first_one_goes_on_where_it_was(
+    two: RecoveryContext, second: Callable[[], RecoveryContext]
+) -> None:
+    look(two, ArchiveEvent.COPIED, 0, 5)
+    maintenance.fill_mirror(two)
+    look(two, ArchiveEvent.COPIED, 5, 9)
+    kept = archive.keep_files(reverse(two), "restore")
+    assert kept is not None
+    assert kept.newest[TopicPartition("orders", 0)].end == 5
+    assert archive.ask(reverse(two), "savepoint") == kept
+    back = maintenance.fill_mirror(reverse(two), back=True)
+    assert (back.damaged, archive.read_archive(two).newest[TopicPartition("orders", 0)].end) == ((), 9)
+    assert maintenance.fill_mirror(two).damaged == ()
+
+
+def test_the_archive_comes_back_into_a_new_first_place_and_not_into_one_that_has_gone_on(two: RecoveryContext) -> None:
+    look(two, ArchiveEvent.COPIED, 0, 5)
+    maintenance.fill_mirror(two)
+    for path in path_of(two, "golden/archive").iterdir():
+        path.unlink()
+    assert maintenance.fill_mirror(two).damaged[0].key == f"{two.layout.archive}000000000001.json", "only the second place has it"
+    assert maintenance.fill_mirror(reverse(two), back=True).damaged == ()
+    assert archive.read_archive(two).newest[TopicPartition("orders", 0)].end == 5
+    look(two, ArchiveEvent.COPIED, 5, 6)
+    look(two, ArchiveEvent.JOINED, 0, 6)
+    archive.archive_log(two).prune(1)
+    maintenance.fill_mirror(reverse(two), back=True)
+    assert [path.stem for path in path_of(two, "golden/archive").iterdir()] == ["000000000003"]
