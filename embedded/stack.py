@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,11 @@ class Stack:
     def bootstrap(self) -> str:
         """The broker's address."""
         return f"{HOST}:{self.ports.broker}"
+
+    @property
+    def client_settings(self) -> Mapping[str, str]:
+        """What those need who feed the application, beside the address: nothing, for nobody is asked who they are."""
+        return {}
 
     @property
     def master(self) -> str:

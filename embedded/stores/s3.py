@@ -77,6 +77,8 @@ class S3Server:
             CREDENTIALS.options["secret_access_key"],
             "--endpoint-url",
             self.endpoint,
+            # Its own program knows no other authorities than those of the machine.
+            *(["--allow-insecure"] if self.ca_file else []),
         ]
         user = ["--access", name, "--secret", f"{name}-secret", "--role", "user"]
         subprocess.run([str(self.program), "admin", *admin, "create-user", *user], check=True, capture_output=True, timeout=60)

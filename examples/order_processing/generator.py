@@ -10,25 +10,27 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # public, but its stubs do not say so
 
 from examples.order_processing.orders import World
 
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _PACE = 20
 _TOLD = 10_000
 INPUTS = ("orders", "inventory", "customers")
 OUTPUTS = ("customer-totals", "enriched-orders", "order-counts-final")
 
 
-def create_topics(bootstrap: str, *, partitions: int = 4) -> None:
-    """Create the inputs and outputs that do not exist yet. Tables are compacted."""
-    client = AdminClient({"bootstrap.servers": bootstrap})
+def create_topics(bootstrap: str, *, partitions: int = 4, client_settings: Mapping[str, str] = NO_SETTINGS) -> None:
+    """Create the inputs and outputs that do not exist yet. Tables are compacted. ``client_settings`` are librdkafka's, for a cluster that is secured."""
+    client = AdminClient({**client_settings, "bootstrap.servers": bootstrap})
     existing = client.list_topics(timeout=10).topics
     policy = {"inventory": "compact", "customers": "compact"}
     wanted = [
@@ -48,7 +50,7 @@ class Generator:
     Keys go to the partitions a Java producer would choose. Not for two threads at a time.
     """
 
-    def __init__(self, bootstrap: str, world: World) -> None:
+    def __init__(self, bootstrap: str, world: World, client_settings: Mapping[str, str] = NO_SETTINGS) -> None:
         self.world = world
         self.sent = 0
         self.acknowledged = 0
@@ -56,6 +58,7 @@ class Generator:
         self._error: KafkaError | None = None
         self._producer = Producer(
             {
+                **client_settings,
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",

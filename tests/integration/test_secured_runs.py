@@ -10,14 +10,13 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import zstandard
 from confluent_kafka import Producer
-from kafka.admin import ACL, ResourceType
 
 from streams_recovery.core.checks.runs import STRANGERS
 from streams_recovery.core.errors import OffsetsUnstable, Refused
@@ -31,7 +30,7 @@ from tests.support.applications.monitored import looked
 from tests.support.applications.restore_steps import load_of, written
 from tests.support.applications.savepoint_steps import begun, cut, take
 from tests.support.applications.small import Small, asked, configured_for, lose_state_and_group, reopened, small_application
-from tests.support.kafka.access_rules import Rules
+from tests.support.kafka.access_rules import Rules, grant
 from tests.support.kafka.consumers import member
 from tests.support.kafka.secured_broker import ADMIN, Secured
 from tests.support.page_commands import blocks
@@ -65,19 +64,6 @@ def before_backup(firm: Small, secured: Secured) -> tuple[PreflightFinding, ...]
 def before_restore(firm: Small, secured: Secured) -> tuple[PreflightFinding, ...]:
     with reopened(firm, secured.connection("restore")) as mine:
         return preflight.before_restore(mine.recovery, mine.recovery.savepoints.latest(consistency=None))
-
-
-def grant(rules: Rules, look: Callable[[], Iterable[PreflightFinding]]) -> list[ACL]:
-    """Follow the advice as far as it must be followed. A user who sees no other group is given nothing by a prefix but the right to look; the look after that
-    gives all the rest at once.
-    """
-    unseen = blocking(look())
-    assert not [found for found in unseen if "prefixed" in found.next_step and "--operation Describe --t" not in found.next_step]
-    granted = [rule for found in unseen for rule in rules.apply(found.next_step)]
-    granted += [rule for found in blocking(look()) for rule in rules.apply(found.next_step)]
-    assert {found.kind for found in look()} <= {"cluster-loss"}
-    # Without the right to see other groups nothing is refused.
-    return [rule for rule in granted if (rule.resource_pattern.resource_type, rule.operation.name) != (ResourceType.CLUSTER, "DESCRIBE")]
 
 
 def bring_back(recovery: RecoveryContext) -> restore.RestorePlan:

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from embedded.broker import BrokerExtras, start_broker
+from embedded.jars import JarSet
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from streams_recovery.kafka.connection import KafkaConnection
@@ -116,8 +117,8 @@ class Secured:
 
 
 @contextmanager
-def secured_broker(directory: Path) -> Iterator[Secured]:
-    """Start one, with the users of ``PASSWORDS``; ``admin`` may do everything, the others nothing."""
+def secured_broker(directory: Path, jars: JarSet | None = None) -> Iterator[Secured]:
+    """Start one, with the users of ``PASSWORDS``; ``admin`` may do everything, the others nothing. ``jars`` are another Kafka's than the embedded one."""
     authority, stranger = Authority(directory, "authority"), Authority(directory, "stranger")
     port, controller, expired, mutual = free_ports(4)
     extras = BrokerExtras(
@@ -132,6 +133,7 @@ def secured_broker(directory: Path) -> Iterator[Secured]:
             "sasl.password": PASSWORDS[ADMIN],
             "ssl.ca.location": str(authority.certificate),
         },
+        jars=jars,
     )
     with Processes(directory / "processes") as processes:
         address = start_broker(processes, directory / "broker", port=port, controller_port=controller, extras=extras)

@@ -21,21 +21,26 @@ def in_pods(cluster: Any) -> type[Stack]:
         def config(self) -> ApplicationConfig:
             """The example's configuration with that. What it cannot have with it, sandboxes of processes, is left out."""
             found = super().config()
-            _make(cluster.api, found)
-            section = {
-                "namespace": NAMESPACE,
-                "workload": f"statefulset/{NAME}",
-                "state_directory": MOUNT,
-                "port": PORT,
-                "replicas": _REPLICAS,
-                "claims": "delete",
-                "kubeconfig": cluster.plane.kubeconfig(),
-                "control": found.runs.chosen.control.model_dump(),  # type: ignore[attr-defined]
-            }
-            runs = Runs.model_validate({"kind": "kubernetes", "kubernetes": section})
+            runs = Runs.model_validate(runs_in(cluster, found))
             return found.model_copy(update={"runs": runs, "drill": None, "reprocess": None, "clone": None})
 
     return PodStack
+
+
+def runs_in(cluster: Any, config: ApplicationConfig) -> dict[str, Any]:
+    """The ``runs`` section of an application in pods, which are made as its processes are: command and environment are theirs."""
+    _make(cluster.api, config)
+    section = {
+        "namespace": NAMESPACE,
+        "workload": f"statefulset/{NAME}",
+        "state_directory": MOUNT,
+        "port": PORT,
+        "replicas": _REPLICAS,
+        "claims": "delete",
+        "kubeconfig": cluster.plane.kubeconfig(),
+        "control": config.runs.chosen.control.model_dump(),  # type: ignore[attr-defined]
+    }
+    return {"kind": "kubernetes", "kubernetes": section}
 
 
 def pod_killer(cluster: Any) -> Callable[[RecoveryContext], None]:

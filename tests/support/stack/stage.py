@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,13 @@ class Stage:
         topics = sorted({item.hold.topic for item in topic_holds.outstanding(self.recovery)})
         return ([f"lock: {holder.owner}"] if holder else []) + topics
 
+    @contextmanager
+    def as_user(self, extra: Mapping[str, object]) -> Iterator[RecoveryContext]:
+        """The application as this user of the cluster has it."""
+        connection = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
+        with open_context(self.stack.config(), EnvironmentConnections({**os.environ, **self.stack.variables, **connection})) as recovery:
+            yield recovery
+
     def internal_topics(self) -> list[str]:
         """The application's changelog and repartition topics."""
         return sorted(name for name in self.recovery.cluster.topic_names() if internal_role(name, self.recovery.application_id))
@@ -65,7 +73,7 @@ def stage(
     *,
     guarantee: str = "exactly_once_v2",
     orders: int = ORDERS,
-    kind: type[Stack] = Stack,
+    kind: Callable[..., Stack] = Stack,
     start_ms: int | None = None,
     step_ms: int = 5,
 ) -> Iterator[Stage]:
@@ -78,8 +86,8 @@ def stage(
         open_context(stack.config(), EnvironmentConnections({**os.environ, **stack.variables})) as recovery,
     ):
         stack.start_broker(processes)
-        create_topics(stack.bootstrap)
-        generator = Generator(stack.bootstrap, world)
+        create_topics(stack.bootstrap, client_settings=stack.client_settings)
+        generator = Generator(stack.bootstrap, world, stack.client_settings)
         generator.feed_reference_data()
         try:
             recovery.application.start()
