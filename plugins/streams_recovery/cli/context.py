@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from streams_recovery.cli.left import report_when_ended
+from streams_recovery.cli.screen import say
 from streams_recovery.config.backup import SPARK_CONNECTION
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
@@ -33,6 +34,7 @@ from streams_recovery.core.savepoint.request import MODE
 from streams_recovery.core.words import command
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
+from streams_recovery.operations import second_place
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status.current import kept_current
@@ -83,11 +85,12 @@ DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
 @contextmanager
 def recovery_of(
-    name: str, configs: Path, site: str | None = None, *, anew: bool = False, place: Where | None = None
+    name: str, configs: Path, site: str | None = None, *, anew: bool = False, place: Where | None = None, lost: bool = True
 ) -> Iterator[RecoveryContext]:
     """The context of a configured application at ``site``, by default the site that it belongs to, with connections from the environment. At its end the stored
     status has the changes. ``anew`` is as in ``open_context``. ``place`` is where its repository is, by default the first one. Where that one does not answer
-    and there is a second one, the error names it.
+    and there is a second one, the error names it. What is done at another ``place`` has to be in one place, so the first one has to be ``lost``, and the
+    person is told why it counts as that; False for what only looks. Raises as ``require_lost`` does.
     """
     config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
     if place is not None:
@@ -105,6 +108,8 @@ def recovery_of(
         report_when_ended(recovery),
         kept_current(recovery),
     ):
+        if place is not None and lost:
+            say(f"Warning: {second_place.require_lost(recovery)}")
         yield recovery
 
 

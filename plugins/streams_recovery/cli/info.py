@@ -28,7 +28,7 @@ def info(
 ) -> None:
     """Show what there is of an application: status, newest savepoint, objective, sizes. Reads the repository only, so it needs no cluster."""
     if name:
-        with recovery_of(name, configs, place=place) as recovery:
+        with recovery_of(name, configs, place=place, lost=False) as recovery:
             found, failed = [application_info(recovery)], dict[str, RecoveryError]()
     else:
         found, failed = _all(configs, place)
@@ -54,7 +54,7 @@ def _all(configs: Path, place: Where | None) -> tuple[list[ApplicationInfo], dic
     failed: dict[str, RecoveryError] = dict(configured.broken)
     for name in configured.applications:
         try:
-            with recovery_of(name, configs, place=place) as recovery:
+            with recovery_of(name, configs, place=place, lost=False) as recovery:
                 found.append(application_info(recovery))
         except RecoveryError as error:
             failed[name] = error

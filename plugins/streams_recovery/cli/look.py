@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from streams_recovery.cli.advice import advice as in_options
-from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, Mode, Name, RestoreId, Savepoint, option, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, FromPlace, Mode, Name, RestoreId, Savepoint, option, recovery_of
 from streams_recovery.cli.screen import AsJson, line, page, print_json
 from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
@@ -190,13 +190,14 @@ def evidence(
     public_key: Annotated[
         list[str] | None, typer.Option("--public-key", metavar="KEY", help="With --check: whose seal is believed; several are allowed.")
     ] = None,
+    place: FromPlace = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what a restore compared, and the hashes of it. Exits with 6 unless something was compared and all of it was equal."""
     if check is not None:
         report, text = restore.checked_evidence(check, tuple(public_key or ()))
     elif name:
-        with recovery_of(name, configs) as recovery:
+        with recovery_of(name, configs, place=place, lost=False) as recovery:
             report, text = restore.evidence(recovery, restore_id)
     else:
         raise typer.BadParameter("Name an application, or a file with --check.")

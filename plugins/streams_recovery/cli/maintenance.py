@@ -26,7 +26,7 @@ from streams_recovery.core.remedies.locks import NO_RUN_LEFT, proof_of_death
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.repository.mirror import mirror_outline, mirror_text
 from streams_recovery.core.words import LATEST, command, moment
-from streams_recovery.operations import compaction, maintenance, quiesce_record, second_place, unfinished
+from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.compaction import How
 from streams_recovery.operations.context import RecoveryContext
@@ -62,7 +62,7 @@ def verify(
         _prove_cut(call, savepoint, place)
         return
     try:
-        with recovery_of(call.name, call.configs, place=place) as recovery:
+        with recovery_of(call.name, call.configs, place=place, lost=False) as recovery:
             report = runs.check(runner(recovery, call.logs), savepoint_id=savepoint, level=level, run_id=new_run_id())
     except RepositoryUnavailable as error:
         if call.as_json:
@@ -87,7 +87,7 @@ def verify(
 
 
 def _prove_cut(call: Call, savepoint: str, place: Where | None) -> None:
-    with recovery_of(call.name, call.configs, place=place) as recovery:
+    with recovery_of(call.name, call.configs, place=place, lost=False) as recovery:
         proven = maintenance.prove_cut(recovery, savepoint)
     if call.as_json:
         print_json(proven)
@@ -137,7 +137,7 @@ def mirror(
     ] = None,
 ) -> None:
     """Copy what is missing in `storage.mirror`, the second place of the repository, and read it there. Overwrites and deletes nothing, so it does not ask."""
-    with recovery_of(call.name, call.configs, place=place) as recovery:
+    with recovery_of(call.name, call.configs, place=place, lost=False) as recovery:
         if call.plan_only:
             plan = maintenance.plan_mirror(recovery, full=full, back=place is not None)
             print_json(mirror_outline(plan)) if call.as_json else page(mirror_text(plan))
@@ -262,8 +262,6 @@ def dismiss(
 ) -> None:
     """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
     with recovery_of(call.name, call.configs, place=place) as recovery:
-        if place is not None:
-            say(f"Warning: {second_place.require_lost(recovery)}")
         text = md(
             "Declare restore {} of {} over. What the application holds now counts as its state: "
             "nobody can resume the restore, and savepoints are taken again.",
@@ -284,11 +282,13 @@ def unlock(
     owner: Annotated[
         str, typer.Argument(help="Who holds the lock, exactly as the error says; or the key of a record that cannot be read.")
     ],
+    *,
+    place: FromPlace = None,
 ) -> None:
     """Take an application's lock, or that of its archive, from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks
     first.
     """
-    with recovery_of(call.name, call.configs) as recovery:
+    with recovery_of(call.name, call.configs, place=place) as recovery:
         of_archive = _is_archiver(recovery, owner)
         lock = archive_lock(recovery) if of_archive else recovery.lock
         which = f"lock of the archive of {recovery.application_id}" if of_archive else f"lock of {recovery.application_id}"

@@ -22,7 +22,6 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON
 from streams_recovery.core.words import LATEST, command
 from streams_recovery.operations import restore as restores
-from streams_recovery.operations import second_place
 from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, RestoreRequest, Undo
@@ -52,9 +51,9 @@ def failover(call: Call) -> None:
 
 
 @asks(*Undo.FORM, restore=(RestoreId, LATEST))
-def undo(call: Call) -> None:
+def undo(call: Call, *, place: FromPlace = None) -> None:
     """Bring back what was there before a restore, from its safety savepoint. What is there now is saved first in its turn."""
-    carry_out(call, requested(call, Undo))
+    carry_out(call, requested(call, Undo), place)
 
 
 @asks()
@@ -103,8 +102,6 @@ def requested(call: Call, strategy: type[S]) -> S:
 def carry_out(call: Call, request: RestoreRequest, place: Where | None = None) -> None:
     """Plan; show the plan, or ask unless it is approved by its hash, and do it. From another ``place`` only where the first one is lost."""
     with recovery_of(call.name, call.configs, request.site, place=place) as recovery:
-        if place is not None:
-            say(f"Warning: {second_place.require_lost(recovery)}")
         if call.plan_only:
             planned = restores.plan(recovery, request)
             show_plan(planned, planned.text, as_json=call.as_json, more=call.more)

@@ -19,7 +19,7 @@ _DAMAGED, _FORGED = "damaged", "forged"
 
 def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, place: FromPlace = None, as_json: AsJson = False) -> None:
     """List an application's savepoints, newest last."""
-    with recovery_of(name, configs, place=place) as recovery:
+    with recovery_of(name, configs, place=place, lost=False) as recovery:
         found = recovery.savepoints.summaries()
         pinned = unfinished.pins_of(recovery, readable=True)
         sealed = recovery.repository.seals is not None
@@ -82,7 +82,7 @@ def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
     return {**codec.encode(codec.fields_of(SavepointFacts, found)), "lost_with_cluster": list(found.lost_with_cluster)}
 
 
-def show_savepoint(name: Name, savepoint: SavepointId, configs: Configs = DEFAULT_CONFIGS) -> None:
+def show_savepoint(name: Name, savepoint: SavepointId, configs: Configs = DEFAULT_CONFIGS, *, place: FromPlace = None) -> None:
     """Print a savepoint's manifest as JSON."""
-    with recovery_of(name, configs) as recovery:
+    with recovery_of(name, configs, place=place, lost=False) as recovery:
         print_json(recovery.savepoints.outline(recovery.savepoints.id_of(savepoint)))

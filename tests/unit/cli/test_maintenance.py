@@ -115,6 +115,26 @@ def test_when_the_repository_is_lost_the_second_place_takes_its_place_until_ther
     assert printed(run("mirror", "shop"))["copied"] == 0
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["restore shop --plan", f"resume shop {RESTORE} --plan", "undo shop --plan", f"dismiss shop {RESTORE} --plan", "unlock shop somebody"],
+)
+def test_nothing_is_done_in_the_second_place_while_the_first_one_answers_and_looks_are_not_refused(
+    run: Run, tmp_path: Path, words: str
+) -> None:
+    second_place(tmp_path, "second")
+    printed(run("mirror", "shop"))
+    refused = run(*words.split(), "--from", "mirror", as_json=False).exception
+    assert isinstance(refused, Refused)
+    assert "is not lost" in str(refused)
+    shown = run("savepoints", "show", "shop", FIRST, "--from", "mirror", as_json=False)
+    assert (shown.exit_code, shown.stdout) == (0, run("savepoints", "show", "shop", FIRST, as_json=False).stdout)
+    (tmp_path / "repository").rename(tmp_path / "lost")
+    assert "nobody else may use it meanwhile" in run(*words.split(), "--from", "mirror", as_json=False).stderr
+    for look in (("savepoints", "show", "shop", FIRST), ("evidence", "shop")):
+        assert "is not there" not in run(*look, "--from", "mirror", as_json=False).stderr
+
+
 def test_info_and_the_list_say_which_savepoints_are_in_one_place_and_since_when(run: Run, tmp_path: Path) -> None:
     assert {one["in_second_place"] for one in printed(run("savepoints", "list", "shop"))} == {None}
     assert "second place" not in run("info", "shop", as_json=False).stdout.lower()
