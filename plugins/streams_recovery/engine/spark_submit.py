@@ -54,7 +54,7 @@ _PREFIXES: Final = (
     "GOOGLE_",
 )
 
-JobName = Literal["backup", "restore", "verify", "check", "compact", "state", "compare_outputs", "archive"]
+JobName = Literal["backup", "restore", "verify", "check", "compact", "rescale", "state", "compare_outputs", "archive"]
 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"

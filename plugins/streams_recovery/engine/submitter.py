@@ -25,6 +25,7 @@ from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import BackupResult, JobOrder, RestoreResult, VerifyResult
 from streams_recovery.core.outputs.comparison import OutputsResult
 from streams_recovery.core.repository.check import CheckResult
+from streams_recovery.core.rescale.moved import RescaleResult
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.inspection import StateResult
 from streams_recovery.engine.spark_home import build_package
@@ -42,6 +43,7 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "verify": VerifyResult,
         "check": CheckResult,
         "compact": CompactResult,
+        "rescale": RescaleResult,
         "state": StateResult,
         "compare_outputs": OutputsResult,
         "archive": ArchiveResult,
@@ -49,7 +51,7 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
 )
 """The type of result that each job leaves."""
 
-_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "state"})
+_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "rescale", "state"})
 
 _LOOK_SECONDS: Final = 1.0
 _TAIL_BYTES: Final = 4000

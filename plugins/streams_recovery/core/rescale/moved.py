@@ -112,14 +112,21 @@ def unread_from(image: PartitionImage) -> int:
     return image.log_start if image.committed is None else image.committed.offset
 
 
+def check_proofs(planned: Sequence[TopicToPlace], result: RescaleResult) -> None:
+    """Raise ``Damaged`` unless a job has a proof of each topic."""
+    if sorted(proof.topic for proof in result.proofs) != sorted(one.topic.name for one in planned):
+        raise Damaged(
+            "the job did not prove what was planned", next_step="nothing was changed; run the rescale again", planned=len(planned)
+        )
+
+
 def check_result(planned: Sequence[TopicToPlace], result: RescaleResult) -> None:
     """Raise ``Damaged`` unless a job placed all that was planned, and both sides hold the same."""
+    check_proofs(planned, result)
     wanted = {TopicPartition(one.topic.name, number) for one in planned for number in range(one.topic.new)}
-    names = sorted(one.topic.name for one in planned)
     found, logs = {one.tp: one for one in result.partitions}, {one.topic: one for one in result.logs}
-    tiled = all(_tiled(one) for one in result.partitions)
-    complete = sorted(logs) == names and sorted(proof.topic for proof in result.proofs) == names
-    if set(found) != wanted or len(found) != len(result.partitions) or len(logs) != len(result.logs) or not tiled or not complete:
+    once = len(found) == len(result.partitions) and len(logs) == len(result.logs)
+    if set(found) != wanted or logs.keys() != {one.topic.name for one in planned} or not (once and all(map(_tiled, found.values()))):
         raise Damaged(
             "the job did not place what was planned", next_step="nothing was published; run the rescale again", planned=len(wanted)
         )

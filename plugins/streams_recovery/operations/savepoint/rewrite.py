@@ -13,7 +13,7 @@ from streams_recovery.core.waiting import poll
 from streams_recovery.core.words import command, same_moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_another
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, Locked, require_lock
 from streams_recovery.operations.savepoint.publish import software
 
 Make = Callable[[Manifest, str, Provenance], Manifest]
@@ -63,13 +63,28 @@ def rewrite(
         check_sound(recovery, found)
         provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())
         made = how(found, same_moment(found.savepoint_id, request.run), provenance)
-        check_whole(recovery, made, f"nothing was published; {request.again}")
-        proof(made)
-        if made.replaces == found.savepoint_id:
-            # Before the manifest: a reader that finds the savepoint finds these offsets too. The source may be gone soon.
-            keep_with_another(recovery, found.savepoint_id, made.savepoint_id)
-        recovery.savepoints.publish(made, confirm=lambda: require_lock(recovery, lock))
-        return made
+        return publish_made(recovery, lock, found, made, request.again, proof=proof)
+
+
+def publish_made(
+    recovery: RecoveryContext,
+    lock: Locked,
+    source: Manifest,
+    made: Manifest,
+    again: str,
+    *,
+    proof: Callable[[Manifest], object] = lambda _made: None,
+) -> Manifest:
+    """Publish a savepoint that was made of ``source``, under a lock that is held. ``again`` says how it is tried again. Raises ``Damaged`` when a file of it is
+    missing, ``LockLost``, and what ``proof`` does.
+    """
+    check_whole(recovery, made, f"nothing was published; {again}")
+    proof(made)
+    if made.replaces == source.savepoint_id:
+        # Before the manifest: a reader that finds the savepoint finds these offsets too. The source may be gone soon.
+        keep_with_another(recovery, source.savepoint_id, made.savepoint_id)
+    recovery.savepoints.publish(made, confirm=lambda: require_lock(recovery, lock))
+    return made
 
 
 @contextlib.contextmanager

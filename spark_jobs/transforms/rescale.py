@@ -1,0 +1,309 @@
+"""Placing records anew: a proof of where they lie, one task a class of partitions that writes them, and what both sides hold. No value is shuffled."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
+
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.progress import Doing
+from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, is_buffer, places, values_moved
+from spark_jobs.transforms.segment_reader import archived_batches
+from spark_jobs.transforms.task_runner import attempt_name, collected, in_tasks, run_tasks
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
+from streams_recovery.core.repository.compaction_proof import RescaledLog
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.core.repository.segment_file import SegmentFiles
+from streams_recovery.core.rescale.moved import PartitionPlaced, PartitionToPlace, RescaleResult, RescaleSpec, TopicToPlace
+from streams_recovery.core.rescale.placement import MOST_KEYS, FormFailed, FormPair, FormProof, PartitionSeen, candidates, proven
+from streams_recovery.core.rescale.values import PrimarySide, without_partition
+from streams_recovery.segments.files import workspace
+
+# New partitions that one task writes: of more, several tasks read the same old ones.
+_WRITTEN_AT_ONCE: Final = 8
+_LENGTHS: Final = struct.Struct("<qii")
+# Of a digest, each in a number of its own, so that sums of many have room.
+_PARTS: Final = ("h0", "h1", "h2", "h3")
+_DIGESTED: Final = "topic int, key binary, at long, offset long, h0 long, h1 long, h2 long, h3 long"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassToPlace:
+    """Old partitions whose records go to the new partitions ``into``, and to other ones that other tasks write."""
+
+    topic: TopicToPlace
+    form: KeyForm | None
+    into: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassPlaced:
+    """The new partitions of a class that one task has written."""
+
+    partitions: tuple[PartitionPlaced, ...]
+
+
+class TopicHeld(NamedTuple):
+    """What one side of a topic holds. The digest is over all records, and the newest of each key, in any order."""
+
+    keys: int
+    rows: int
+    digest: str
+
+
+_NOTHING: Final = TopicHeld(0, 0, hashlib.sha256().hexdigest())
+
+
+def rescale(spark: SparkSession, spec: RescaleSpec, access: JobAccess) -> RescaleResult:
+    """Prove the topics of a specification, and place their records unless only the proof is wanted. Raises ``TaskFailed`` and ``Refused`` for what cannot be
+    placed, ``Damaged`` for files that are not what they should be.
+    """
+    started = time.monotonic()
+    proofs = _proofs(spark, spec, access)
+    if spec.prove_only:
+        return RescaleResult(proofs=proofs, partitions=(), logs=(), seconds=time.monotonic() - started)
+    forms, common = [proof.form for proof in proofs], replace(spec, topics=())
+    classes = [one for topic, form in zip(spec.topics, forms, strict=True) for one in _classes(topic, form)]
+    doing = Doing(name="placing records", records=sum(one.topic.rows for one in classes))
+    placed = run_tasks(spark.sparkContext, classes, lambda one: place(one, common, access), ClassPlaced, lambda one: one.topic.rows, doing)
+    partitions = tuple(part for one in placed for part in one.partitions)
+    before = _held(spark, spec.topics, forms, access, new=False)
+    after = _held(spark, [_written(topic, partitions) for topic in spec.topics], forms, access, new=True)
+    logs = tuple(map(_log, spec.topics, forms, before, after))
+    return RescaleResult(proofs=proofs, partitions=partitions, logs=logs, seconds=time.monotonic() - started)
+
+
+def _written(topic: TopicToPlace, placed: Sequence[PartitionPlaced]) -> TopicToPlace:
+    """A topic as it was placed, as one to place again."""
+    parts = tuple(
+        PartitionToPlace(partition=one.tp.partition, files=SegmentFiles.of(piece.file for piece in one.ranges if piece.file), unread_from=0)
+        for one in placed
+        if one.tp.topic == topic.topic.name
+    )
+    primary = topic.primary and PrimarySide(old=topic.primary.new, new=topic.primary.new)
+    return replace(topic, topic=replace(topic.topic, old=topic.topic.new), partitions=parts, primary=primary)
+
+
+def _log(topic: TopicToPlace, form: KeyForm | None, before: TopicHeld, after: TopicHeld) -> RescaledLog:
+    return RescaledLog(
+        topic=topic.topic.name,
+        old=topic.topic.old,
+        new=topic.topic.new,
+        form=form,
+        records=before.rows,
+        keys_before=before.keys,
+        keys_after=after.keys,
+        digest_before=before.digest,
+        digest_after=after.digest,
+    )
+
+
+def _proofs(spark: SparkSession, spec: RescaleSpec, access: JobAccess) -> tuple[FormProof, ...]:
+    items = [replace(topic, partitions=(part,)) for topic in spec.topics for part in topic.partitions]
+    doing = Doing(name="proving where records lie", records=sum(one.rows for one in items))
+    seen = run_tasks(spark.sparkContext, items, lambda one: prove(one, access), PartitionSeen, lambda one: one.rows, doing)
+    of_topic: dict[str, list[PartitionSeen]] = {}
+    for one in seen:
+        of_topic.setdefault(one.tp.topic, []).append(one)
+    return tuple(proven(topic.topic, topic.kind, of_topic.get(topic.topic.name, [])) for topic in spec.topics)
+
+
+def prove(topic: TopicToPlace, access: JobAccess) -> PartitionSeen:
+    """What the records of the one partition of ``topic`` obey. Runs in a task."""
+    (part,) = topic.partitions
+    tried, failed = list(candidates(topic.topic, topic.kind)), list[FormFailed]()
+    differ, keys = set[tuple[KeyForm, KeyForm]](), set[bytes]()
+    records = keyless = 0
+    for batch in counted(_rows(topic, part, access)):
+        here = np.full(len(batch), part.partition, np.int64)
+        values_moved(topic, None, batch, here, here)
+        keyed = batch.column("key").is_valid().to_numpy(zero_copy_only=False)
+        records, keyless = records + len(batch), keyless + len(batch) - int(keyed.sum())
+        for form in list(tried):
+            wrong = np.flatnonzero(keyed & (places(topic, form, batch, topic.topic.old) != part.partition))
+            if len(wrong):
+                failed.append(FormFailed(form=form, offset=batch.column("offset")[int(wrong[0])].as_py()))
+                tried.remove(form)
+        new = {form: places(topic, form, batch, topic.topic.new) for form in tried if len(tried) > 1}
+        differ |= {(one, other) for one in new for other in new if one < other and not np.array_equal(new[one], new[other])}
+        if len(keys) < MOST_KEYS:
+            keys.update(batch.column("key").slice(0, 2 * MOST_KEYS).drop_null().to_pylist())
+    return PartitionSeen(
+        tp=TopicPartition(topic.topic.name, part.partition),
+        records=records,
+        keyless=keyless,
+        keys=min(len(keys), MOST_KEYS),
+        failed=tuple(failed),
+        differ=tuple(FormPair(one=one, other=other) for one, other in sorted(differ) if one in tried and other in tried),
+    )
+
+
+def _rows(topic: TopicToPlace, part: PartitionToPlace, access: JobAccess, *, read: bool | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of an old partition that are placed; with ``read`` those that were read, or those that were not."""
+    first = part.unread_from if read is False or not topic.topic.history else 0
+    files = [file for file in part.files if file.last_offset >= first and (not read or file.first_offset < part.unread_from)]
+    for batch in archived_batches(access.repository(), files):
+        offsets = batch.column("offset")
+        rows = batch if offsets[0].as_py() >= first else batch.filter(pc.greater_equal(offsets, first))
+        yield rows.filter(pc.less(rows.column("offset"), part.unread_from)) if read else rows
+
+
+def _classes(topic: TopicToPlace, form: KeyForm | None) -> Iterator[ClassToPlace]:
+    """The work of a topic, of a task each: the new partitions of a class, and the old ones that it reads."""
+    wanted = topic.topic
+    for number in range(wanted.classes):
+        mine = replace(topic, partitions=tuple(part for part in topic.partitions if part.partition in wanted.sources(number)))
+        into = range(number, wanted.new, wanted.classes)
+        for at in range(0, len(into), _WRITTEN_AT_ONCE):
+            yield ClassToPlace(topic=mine, form=form, into=tuple(into[at : at + _WRITTEN_AT_ONCE]))
+
+
+def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPlaced:
+    """Write the new partitions of a class. Offsets number the records of the whole class, so that nobody has to know first how many go where. Memory holds a
+    batch of each old partition, the disk a file of each new one. Runs in a task.
+    """
+    topic, end, unread_from = wanted.topic, 0, 0
+    numbers = np.array([part.partition for part in topic.partitions], np.int64)
+    with workspace("records are placed anew") as directory:
+        logs = {number: _NewLog(directory, topic.topic.name, number, spec, access) for number in wanted.into}
+        for read in (True, False) if topic.topic.history else (False,):
+            for batch, which in in_stream_time([_rows(topic, part, access, read=read) for part in topic.partitions]):
+                old, keyless = numbers[which], batch.column("key").is_null().to_numpy(zero_copy_only=False)
+                new = np.full(len(batch), NOWHERE, np.int64) if wanted.form is None else places(topic, wanted.form, batch, topic.topic.new)
+                # Wherever they lie: of the class, so that it is one order.
+                new = np.where(keyless, old % topic.topic.new, new)
+                moved = _moved(topic, wanted.form, batch, old, new, end)
+                for number, log in logs.items():
+                    log.add(moved.filter(pa.array(new == number)))
+                end += len(batch)
+            unread_from = end if read else unread_from
+        return ClassPlaced(partitions=tuple(log.closed(end, unread_from) for log in logs.values()))
+
+
+def _moved(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers, new: Numbers, first: int) -> pa.RecordBatch:
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns |= {"offset": pa.array(np.arange(first, first + len(batch))), "value": values_moved(topic, form, batch, old, new)}
+    return pa.record_batch(list(columns.values()), schema=batch.schema)
+
+
+class _NewLog:
+    """A new partition as it is written: rows wait in a file on this disk until they are a segment."""
+
+    def __init__(self, directory: Path, topic: str, number: int, spec: RescaleSpec, access: JobAccess) -> None:
+        self._tp, self._spec, self._access = TopicPartition(topic, number), spec, access
+        self._waiting, self._segment = directory / f"{number}.arrow", directory / f"{number}.parquet"
+        self._ranges: list[CopiedRange] = []
+        self._rows = 0
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        while len(batch):
+            piece = batch.slice(0, self._spec.max_records - self._rows)
+            if self._writer is None:
+                self._writer = pa.ipc.new_stream(self._waiting.open("wb"), piece.schema)
+            self._writer.write_batch(piece)
+            self._rows += len(piece)
+            batch = batch.slice(len(piece))
+            if self._rows == self._spec.max_records:
+                self._store()
+
+    def closed(self, end: int, unread_from: int) -> PartitionPlaced:
+        """The partition with all of its rows; its offsets end where those of its class do."""
+        self._store()
+        if self._end < end:
+            self._ranges.append(CopiedRange(start=self._end, end=end, file=None))
+        return PartitionPlaced(tp=self._tp, ranges=tuple(self._ranges), end=end, unread_from=unread_from)
+
+    @property
+    def _end(self) -> int:
+        return self._ranges[-1].end if self._ranges else 0
+
+    def _store(self) -> None:
+        # Shared with the Kafka ring, whose client a driver does not have.
+        from streams_recovery.segments.files import write_segment  # noqa: PLC0415
+
+        if self._writer is None:
+            return
+        self._writer.close()
+        self._writer, self._rows = None, 0
+        with pa.memory_map(str(self._waiting)) as source, pa.ipc.open_stream(source) as rows:
+            segment = write_segment(rows, self._segment, compression_level=self._spec.compression_level)
+        if segment is None:
+            raise Damaged(f"no row of {self._tp} was written", next_step="run the rescale again")
+        start, end = self._end, segment.last_offset + 1
+        key = Layout(self._spec.application_id).segment(self._tp, start, end, attempt_name())
+        self._access.repository().put_file(key, self._segment)
+        self._segment.unlink()
+        self._ranges.append(CopiedRange(start=start, end=end, file=segment.stored_as(key)))
+
+
+def _held(
+    spark: SparkSession, topics: Sequence[TopicToPlace], forms: Sequence[KeyForm | None], access: JobAccess, *, new: bool
+) -> list[TopicHeld]:
+    """What one side of each topic holds: all records, and the newest one of each key. Spark shuffles keys and digests, no values."""
+    items = [(number, replace(topic, partitions=(part,))) for number, topic in enumerate(topics) for part in topic.partitions]
+
+    def rows(item: tuple[int, TopicToPlace]) -> Iterator[pa.RecordBatch]:
+        return digested(*item, forms[item[0]], access, check=new)
+
+    doing = Doing(name="digesting new records" if new else "digesting records", records=sum(topic.rows for topic in topics))
+    found = in_tasks(spark, items, rows, _DIGESTED, lambda item: item[1].rows, doing)
+    newest, rows_of_key = F.max_by(F.struct(*_PARTS), "offset").alias("newest"), F.count(F.lit(1)).alias("rows")
+    keys = found.groupBy("topic", "key", "at").agg(newest, rows_of_key, *(F.sum(part).alias(part) for part in _PARTS))
+    sums = [F.sum(name) for part in _PARTS for name in (part, f"newest.{part}")]
+    held = collected(keys.groupBy("topic").agg(F.count("key"), F.sum("rows"), F.array(*sums)))
+    of_topic = {number: TopicHeld(keys, rows, hashlib.sha256(repr(digest).encode()).hexdigest()) for number, keys, rows, digest in held}
+    return [of_topic.get(number, _NOTHING) for number in range(len(topics))]
+
+
+def digested(number: int, topic: TopicToPlace, form: KeyForm | None, access: JobAccess, *, check: bool) -> Iterator[pa.RecordBatch]:
+    """Key, offset and digest of each row of the one partition of ``topic``. With ``check`` each lies where its key puts it, and names the partitions that it
+    should. Runs in a task.
+    """
+    (part,) = topic.partitions
+    named = topic.primary is not None or is_buffer(topic, form)
+    for batch in counted(_rows(topic, part, access)):
+        if check:
+            _check_placed(topic, form, batch, part.partition)
+        columns = [batch.column(name).to_pylist() for name in ("timestamp", "key", "value", "headers")]
+        if named:
+            columns[2] = [value and without_partition(value, buffered=topic.primary is None) for value in columns[2]]
+        parts = np.frombuffer(b"".join(map(_digest, *columns)), "<u4").reshape(-1, len(_PARTS)).astype(np.int64)
+        # Of a versioned store each version is a key of its own.
+        at = batch.column("timestamp") if topic.kind is StoreKind.VERSIONED else pa.array(np.zeros(len(batch), np.int64))
+        numbers = pa.repeat(pa.scalar(number, pa.int32()), len(batch))
+        names = ["topic", "key", "at", "offset", *_PARTS]
+        yield pa.record_batch([numbers, batch.column("key"), at, batch.column("offset"), *map(pa.array, parts.T)], names=names)
+
+
+def _digest(timestamp: int, key: bytes | None, value: bytes | None, headers: Any) -> bytes:
+    lengths = _LENGTHS.pack(timestamp, -1 if key is None else len(key), -1 if value is None else len(value))
+    more = repr(headers).encode() if headers else b""
+    return hashlib.blake2b(b"".join((lengths, key or b"", value or b"", more)), digest_size=4 * len(_PARTS)).digest()
+
+
+def _check_placed(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, partition: int) -> None:
+    here = np.full(len(batch), partition, np.int64)
+    values_moved(topic, form, batch, here, here)
+    keyed = batch.column("key").is_valid().to_numpy(zero_copy_only=False)
+    if form is not None and (keyed & (places(topic, form, batch, topic.topic.new) != partition)).any():
+        raise Damaged(
+            f"new records of partition {partition} of {topic.topic.name} do not lie where their keys put them",
+            next_step="nothing was published; run the rescale again",
+            topic=topic.topic.name,
+            partition=partition,
+        )

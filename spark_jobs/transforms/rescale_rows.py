@@ -1,0 +1,200 @@
+"""Rows of logs that are placed anew: where each lies, the order of several logs, and values that name partitions. Without Spark, and column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.kafka_types import KeyForm, StoreKind
+from streams_recovery.core.rescale.moved import TopicToPlace
+from streams_recovery.core.rescale.placement import AROUND, PARTITIONERS
+from streams_recovery.core.rescale.values import Unreadable, buffered_moved, wrapper_moved
+from streams_recovery.core.state.edit import murmur2
+
+Numbers = npt.NDArray[np.int64]
+NOWHERE: Final = -1
+"""The partition of a record without a key, or with one that has not the form."""
+
+_SEED: Final = np.uint32(0x9747B28C)
+_M: Final = np.uint32(0x5BD1E995)
+_INT: Final = 4
+# Of a longer key one row at a time is faster.
+_LONG: Final = 1_024
+_VERSION: Final = "v"
+_BUFFERED: Final = b"\x03"
+_POSITION: Final = b"\x00"
+
+
+def places(topic: TopicToPlace, form: KeyForm, batch: pa.RecordBatch, partitions: int) -> Numbers:
+    """The partition of each row in a topic with so many partitions, ``NOWHERE`` for one without a key of this form."""
+    keys = batch.column("key")
+    if form is KeyForm.OWN:
+        own = _own(topic.topic.own or "")
+        rows = zip(keys.to_pylist(), batch.column("value").to_pylist(), strict=True)
+        return np.array([NOWHERE if key is None else own(key, value, partitions) for key, value in rows], np.int64)
+    data, starts, lengths = _bytes_of(keys)
+    if form is KeyForm.FOREIGN_KEY:
+        given, starts = _big_endian(data, starts, lengths), starts + _INT
+        fits = (lengths >= _INT) & (given >= 0) & (given <= lengths - _INT)
+        lengths = np.where(fits, given, 0)
+    else:
+        before, behind = AROUND[form]
+        starts, lengths = starts + before, lengths - before - behind
+        fits = lengths >= 0
+        lengths = np.maximum(lengths, 0)
+    fits &= keys.is_valid().to_numpy(zero_copy_only=False)
+    hashed = _murmur2(data, starts[fits], lengths[fits])
+    found = np.full(len(keys), NOWHERE, np.int64)
+    found[fits] = (hashed & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
+    return found
+
+
+@cache
+def _own(name: str) -> Callable[[bytes, bytes | None, int], int]:
+    found = list(entry_points(group=PARTITIONERS, name=name))
+    if len(found) != 1:
+        raise ConfigInvalid(
+            f"{len(found)} packages have a partitioner {name!r}",
+            next_step=f"install one package with an entry point of that name in the group {PARTITIONERS} where Spark's tasks run",
+            name=name,
+        )
+    own: Callable[[bytes, bytes | None, int], int] = found[0].load()
+    return own
+
+
+def _bytes_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers, Numbers]:
+    """All bytes, and where each row begins and how long it is."""
+    _, offsets, data = column.buffers()
+    edges = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    return np.frombuffer(data or b"", np.uint8), edges[:-1], np.diff(edges)
+
+
+def _big_endian(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> Numbers:
+    found = np.full(len(starts), -1, np.int64)
+    there = lengths >= _INT
+    at = starts[there]
+    found[there] = sum(data[at + byte].astype(np.int64) << 8 * (3 - byte) for byte in range(4))
+    return np.where(found >= 1 << 31, -1, found)
+
+
+def _murmur2(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> npt.NDArray[np.uint32]:
+    """As ``core.state.edit.murmur2``, of many."""
+    value = _SEED ^ lengths.astype(np.uint32)
+    short = np.flatnonzero(lengths <= _LONG)
+    active, block = short[lengths[short] >= _INT], 0
+    while len(active):
+        k = _little_endian(data, starts[active] + 4 * block, 4) * _M
+        value[active] = value[active] * _M ^ (k ^ k >> np.uint32(24)) * _M
+        block += 1
+        active = active[lengths[active] >= 4 * (block + 1)]
+    for rest in (1, 2, 3):
+        those = short[lengths[short] % 4 == rest]
+        value[those] = (value[those] ^ _little_endian(data, starts[those] + lengths[those] - rest, rest)) * _M
+    value = (value ^ value >> np.uint32(13)) * _M
+    value ^= value >> np.uint32(15)
+    for row in np.flatnonzero(lengths > _LONG):
+        value[row] = murmur2(data[starts[row] : starts[row] + lengths[row]].tobytes())
+    return value
+
+
+def _little_endian(data: npt.NDArray[np.uint8], at: Numbers, count: int) -> npt.NDArray[np.uint32]:
+    found = np.zeros(len(at), np.uint32)
+    for byte in range(count):
+        found |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+    return found
+
+
+class _Head(NamedTuple):
+    """The next rows of a log, and the stream time that it has at each of them."""
+
+    batch: pa.RecordBatch
+    times: Numbers
+
+
+def in_stream_time(logs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
+    """All rows of several logs as one, each with the number of its log. A log keeps its order, and its rows come when the others have reached the stream time
+    that it has there: so none comes later in stream time than it was.
+    """
+    if len(logs) == 1:
+        yield from ((batch, np.zeros(len(batch), np.int64)) for batch in logs[0])
+        return
+    heads = {number: head for number, log in enumerate(logs) if (head := _next_head(log, None)) is not None}
+    while heads:
+        limit = min(head.times[-1] for head in heads.values())
+        taken: list[tuple[int, _Head]] = []
+        for number, head in list(heads.items()):
+            upto = int(np.searchsorted(head.times, limit, side="right"))
+            taken.append((number, _Head(head.batch.slice(0, upto), head.times[:upto])))
+            rest = _Head(head.batch.slice(upto), head.times[upto:]) if upto < len(head.batch) else _next_head(logs[number], limit)
+            if rest is None:
+                del heads[number]
+            else:
+                heads[number] = rest
+        order = np.argsort(np.concatenate([head.times for _, head in taken]), kind="stable")
+        numbers = np.repeat(np.array([number for number, _ in taken]), [len(head.batch) for _, head in taken])
+        yield pa.concat_batches([head.batch for _, head in taken]).take(pa.array(order)), numbers[order]
+
+
+def _next_head(log: Iterator[pa.RecordBatch], before: np.int64 | None) -> _Head | None:
+    batch = next((one for one in log if len(one)), None)
+    if batch is None:
+        return None
+    times = np.maximum.accumulate(batch.column("timestamp").to_numpy())
+    return _Head(batch, times if before is None else np.maximum(times, before))
+
+
+def values_moved(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers, new: Numbers) -> pa.Array:
+    """The values of rows that go from partitions ``old`` to ``new``. Raises ``Refused`` for one that names other partitions than where it lay."""
+    values = batch.column("value")
+    if topic.kind is not None:
+        _check_headers(topic, batch, old)
+    side, buffered = topic.primary, is_buffer(topic, form)
+    if side is None and not buffered:
+        return values
+    found: list[bytes | None] = []
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            if value is None:
+                found.append(None)
+            else:
+                found.append(buffered_moved(value, int(old[row]), int(new[row])) if side is None else wrapper_moved(value, side))
+        except Unreadable as error:
+            raise _refused(topic, batch, old, row, str(error)) from None
+    return pa.array(found, pa.binary())
+
+
+def is_buffer(topic: TopicToPlace, form: KeyForm | None) -> bool:
+    """True for a topic whose values name the partition that they were buffered from."""
+    return topic.kind is StoreKind.SUPPRESS or form is KeyForm.TIME_FIRST
+
+
+def _check_headers(topic: TopicToPlace, batch: pa.RecordBatch, old: Numbers) -> None:
+    """Raise ``Refused`` for a buffer of an old version, and for a changelog whose records have positions in their inputs."""
+    suppress = topic.kind is StoreKind.SUPPRESS
+    headers = batch.column("headers")
+    if headers.null_count == len(headers) and not suppress:
+        return
+    for row, (listed, valued) in enumerate(zip(headers.to_pylist(), batch.column("value").is_valid().to_pylist(), strict=True)):
+        version = next((each["value"] for each in reversed(listed or []) if each["key"] == _VERSION), None)
+        if version == _POSITION:
+            raise _refused(topic, batch, old, row, "it has a position in its inputs (the option of Kafka Streams for consistent queries)")
+        if suppress and valued and version != _BUFFERED:
+            raise _refused(topic, batch, old, row, "it is of a buffer of Kafka Streams before version 2.6")
+
+
+def _refused(topic: TopicToPlace, batch: pa.RecordBatch, old: Numbers, row: int, why: str) -> Refused:
+    offset: Any = batch.column("offset")[row].as_py()
+    return Refused(
+        f"offset {offset} of partition {old[row]} of {topic.topic.name} cannot be placed anew: {why}",
+        next_step="rebuild the application with the new number of partitions",
+        topic=topic.topic.name,
+        partition=int(old[row]),
+        offset=offset,
+    )

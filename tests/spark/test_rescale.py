@@ -1,0 +1,322 @@
+"""Records of every form of key, placed anew by Spark, against what goes through them one by one."""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms import rescale as job
+from spark_jobs.transforms.task_runner import TaskFailed
+from streams_recovery.core.errors import Damaged, Refused
+from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
+from streams_recovery.core.repository.layout import Layout, StorageLocation
+from streams_recovery.core.repository.segment_file import SegmentFiles
+from streams_recovery.core.rescale import moved
+from streams_recovery.core.rescale.moved import PartitionToPlace, RescaleSpec, TopicToPlace
+from streams_recovery.core.rescale.placement import RescaledTopic
+from streams_recovery.core.rescale.values import PrimarySide
+from streams_recovery.core.state.edit import default_partition
+from streams_recovery.segments.files import read_segment, write_segment
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
+
+pytestmark = pytest.mark.spark
+
+V3 = [("v", b"\x03")]
+WINDOW = struct.Struct(">qi")
+KINDS = {
+    KeyForm.WHOLE: StoreKind.KEY_VALUE,
+    KeyForm.WINDOWED: StoreKind.KEY_VALUE,
+    KeyForm.WINDOW: StoreKind.WINDOW,
+    KeyForm.SESSION: StoreKind.UNKNOWN,
+    KeyForm.FOREIGN_KEY: StoreKind.UNKNOWN,
+    KeyForm.TIME_ORDERED: StoreKind.LIST,
+    KeyForm.TIME_FIRST: StoreKind.UNKNOWN,
+}
+
+
+def stored(form: KeyForm, key: bytes, at: int) -> bytes:
+    """A key as a store of this form writes it."""
+    return {
+        KeyForm.WHOLE: key,
+        KeyForm.WINDOWED: key + struct.pack(">q", at),
+        KeyForm.WINDOW: key + WINDOW.pack(at, 0),
+        KeyForm.SESSION: key + struct.pack(">qq", at + 5, at),
+        KeyForm.FOREIGN_KEY: struct.pack(">i", len(key)) + key + b"pk-%d" % at,
+        KeyForm.TIME_ORDERED: struct.pack(">qb", at, 1) + key,
+        KeyForm.TIME_FIRST: struct.pack(">bq", 0, at) + key + struct.pack(">i", 7),
+    }[form]
+
+
+def subscription(number: int, partitions: int) -> bytes:
+    key = b"pk-%d" % number
+    return b"\x01\x02" + b"h" * 16 + key + struct.pack(">i", default_partition(key, partitions))
+
+
+def buffered(partition: int, number: int) -> bytes:
+    return struct.pack(">qqi", 1000 + number, number, 5) + b"input" + struct.pack(">ii", partition, 0) + b"rest %d" % number
+
+
+class Log:
+    """A topic with records in ``old`` partitions, as a savepoint has them: each a tuple of timestamp, key, value and headers."""
+
+    def __init__(self, access: JobAccess, directory: Path, name: str, old: int) -> None:
+        self.access, self.directory, self.name = access, directory, name
+        self.rows: list[list[tuple]] = [[] for _ in range(old)]
+
+    def fill(self, form: KeyForm, value, *, headers=None, count: int = 300, times=lambda _partition, number: 1000 + number) -> Log:
+        dice = random.Random(form)
+        for number in range(count):
+            key = b"key-%d" % dice.randrange(60)
+            partition = default_partition(key, len(self.rows))
+            content = None if dice.random() < 0.1 else value(partition, number)
+            row = times(partition, number), stored(form, key, 10 * dice.randrange(4)), content, headers if content is not None else None
+            self.rows[partition].append(row)
+        return self
+
+    def placed(self, topic: RescaledTopic, kind: StoreKind | None, *, primary: PrimarySide | None = None, unread: int = 0) -> TopicToPlace:
+        """The work for a job. With ``unread`` so many of the last records of each partition are. Offsets have holes."""
+        parts = []
+        for number, rows in enumerate(self.rows):
+            files = []
+            for start in range(0, len(rows), 40):
+                some = rows[start : start + 40]
+                columns = list(zip(*some, strict=True))
+                batch = pa.record_batch(
+                    [
+                        pa.array([3 * (start + at) for at in range(len(some))], pa.int64()),
+                        pa.array(columns[0], pa.int64()),
+                        pa.array([0] * len(some), pa.int8()),
+                        pa.array(columns[1], pa.binary()),
+                        pa.array(columns[2], pa.binary()),
+                        header_array(list(columns[3])),
+                    ],
+                    schema=SEGMENT_SCHEMA,
+                )
+                path = self.directory / "part.parquet"
+                segment = write_segment([batch], path, compression_level=1)
+                assert segment is not None
+                key = Layout("app").segment(TopicPartition(self.name, number), 3 * start, 3 * (start + len(some)), "original")
+                self.access.repository().put_file(key, path)
+                files.append(segment.stored_as(key))
+            below = 3 * (len(rows) - unread) if unread else 0
+            parts.append(PartitionToPlace(partition=number, files=SegmentFiles.of(files), unread_from=max(0, below)))
+        return TopicToPlace(topic=topic, kind=kind, partitions=tuple(parts), primary=primary)
+
+
+@pytest.fixture
+def access(tmp_path):
+    return JobAccess(connection=None, location=StorageLocation(backend="filesystem", path=str(tmp_path / "repository")), credentials=None)
+
+
+@pytest.fixture
+def run(spark, access):
+    def run(*topics, prove_only=False, max_records=50):
+        spec = RescaleSpec(application_id="app", topics=topics, max_records=max_records, compression_level=1, prove_only=prove_only)
+        try:
+            result = job.rescale(spark, spec, access)
+        except TaskFailed as failed:
+            raise failed.cause from None
+        if not prove_only:
+            moved.check_result(topics, result)
+        return result
+
+    return run
+
+
+def rows_of(access, result, name):
+    """The rows of each new partition: offset and row."""
+    root, found = Path(access.location.path), {}
+    for one in result.partitions:
+        if one.tp.topic == name:
+            read = [
+                row
+                for piece in one.ranges
+                if piece.file
+                for batch in read_segment(root / piece.file.key, piece.file)
+                for row in batch.to_pylist()
+            ]
+            found[one.tp.partition] = [
+                (
+                    row["offset"],
+                    (row["timestamp"], row["key"], row["value"], [(h["key"], h["value"]) for h in row["headers"] or []] or None),
+                )
+                for row in read
+            ]
+    return found
+
+
+def deciding(form: KeyForm, key: bytes) -> bytes:
+    """What ``stored`` was given."""
+    if form is KeyForm.FOREIGN_KEY:
+        return key[4 : 4 + struct.unpack_from(">i", key)[0]]
+    begin = 9 if form in (KeyForm.TIME_ORDERED, KeyForm.TIME_FIRST) else 0
+    behind = {KeyForm.WINDOWED: 8, KeyForm.WINDOW: 12, KeyForm.SESSION: 16, KeyForm.TIME_FIRST: 4}
+    return key[begin : len(key) - behind.get(form, 0)]
+
+
+@pytest.mark.parametrize("new", [12, 3, 6, 1, 5])
+def test_records_of_every_form_go_where_their_keys_put_them(run, access, tmp_path, new):
+    logs, work = {}, []
+    for form, kind in KINDS.items():
+        value = buffered if form is KeyForm.TIME_FIRST else lambda _partition, number: b"v%d" % number
+        logs[form] = Log(access, tmp_path, f"app-{form}-changelog", 4).fill(form, value)
+        work.append(logs[form].placed(RescaledTopic(name=logs[form].name, old=4, new=new), kind))
+    result = run(*work)
+    assert [proof.form for proof in result.proofs] == list(KINDS)
+    for form, log in logs.items():
+        wanted = {number: {} for number in range(new)}
+        for row in (row for rows in log.rows for row in rows):
+            partition = default_partition(deciding(form, row[1]), new)
+            value = row[2]
+            if value is not None and form is KeyForm.TIME_FIRST:
+                value = buffered(partition, struct.unpack_from(">q", value, 8)[0])
+            wanted[partition].setdefault(row[1], []).append((row[0], row[1], value, row[3]))
+        for partition, rows in rows_of(access, result, log.name).items():
+            assert [offset for offset, _ in rows] == sorted({offset for offset, _ in rows})
+            found = {}
+            for _, row in rows:
+                found.setdefault(row[1], []).append(row)
+            # Each key with all of its records in their order, and no other one.
+            assert found == wanted[partition]
+
+
+def late(partition: int, number: int) -> int:
+    """Partitions whose stream times are far apart; a few records of each are late."""
+    return 1_000_000 * (4 - partition) + number - (40 if number % 7 == 0 else 0)
+
+
+def accepted(rows, grace):
+    """The rows that a versioned store takes when it is restored: none that is later than its grace period (RocksDBVersionedStore)."""
+    stream_time, taken = -1, []
+    for row in rows:
+        if row[0] >= stream_time - grace:
+            stream_time = max(stream_time, row[0])
+            taken.append(row)
+    return taken
+
+
+def test_a_versioned_store_takes_as_much_of_joined_partitions_as_of_each(run, access, tmp_path):
+    log = Log(access, tmp_path, "app-prices-changelog", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number, times=late)
+    grace = 45
+    assert [accepted(rows, grace) for rows in log.rows] == log.rows
+    found = rows_of(access, run(log.placed(RescaledTopic(name=log.name, old=4, new=2), StoreKind.VERSIONED)), log.name)
+    for rows in found.values():
+        restored = [row for _, row in rows]
+        assert accepted(restored, grace) == restored
+    # One partition behind the other would lose all but the first one.
+    assert len(accepted([*log.rows[0], *log.rows[2]], grace)) < len(log.rows[0]) + len(log.rows[2])
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_of_an_input_the_unread_records_stay_unread(run, access, tmp_path, history):
+    log = Log(access, tmp_path, "orders-in", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number)
+    log.rows[1].append((5, None, b"no key", None))
+    work = log.placed(RescaledTopic(name=log.name, old=4, new=6, history=history), None, unread=20)
+    result = run(work)
+    assert result.proofs[0].keyless == 1
+    unread = [row for rows in log.rows for row in rows[-20:]]
+    read = [row for rows in log.rows for row in rows[:-20]]
+    begin = {one.tp.partition: one.unread_from for one in result.partitions}
+    found = rows_of(access, result, log.name)
+    assert sorted(repr(row) for n, rows in found.items() for offset, row in rows if offset >= begin[n]) == sorted(map(repr, unread))
+    assert sorted(repr(row) for n, rows in found.items() for offset, row in rows if offset < begin[n]) == sorted(
+        map(repr, read if history else [])
+    )
+    assert all(part.end >= begin[part.tp.partition] for part in result.partitions)
+
+
+@pytest.mark.parametrize("sizes", [(4, 12), (4, 4), (12, 3)])
+def test_subscriptions_name_where_their_primary_keys_lie_now(run, access, tmp_path, sizes):
+    old, new = 3, 3
+    side = PrimarySide(old=sizes[0], new=sizes[1])
+    log = Log(access, tmp_path, "app-join-subscription-store-changelog", old)
+    log.fill(KeyForm.FOREIGN_KEY, lambda _partition, number: subscription(number, side.old))
+    found = rows_of(access, run(log.placed(RescaledTopic(name=log.name, old=old, new=new), StoreKind.KEY_VALUE, primary=side)), log.name)
+    values = [row[2] for rows in found.values() for _, row in rows if row[2] is not None]
+    assert len(values) > 200
+    assert values == [subscription(int(value[18:-4].removeprefix(b"pk-")), side.new) for value in values]
+
+
+def test_a_suppress_buffer_names_where_its_records_lie_now(run, access, tmp_path):
+    log = Log(access, tmp_path, "app-suppress-changelog", 4).fill(KeyForm.WINDOWED, buffered, headers=V3)
+    result = run(log.placed(RescaledTopic(name=log.name, old=4, new=12), StoreKind.SUPPRESS))
+    for partition, rows in rows_of(access, result, log.name).items():
+        assert {struct.unpack_from(">i", row[2], 25)[0] for _, row in rows if row[2] is not None} <= {partition}
+        assert {tuple(row[3] or ()) for _, row in rows if row[2] is not None} <= {tuple(V3)}
+
+
+def one_in(log: Log, partition: int, key: bytes, value: bytes | None = b"v", headers=None) -> Log:
+    log.rows[partition].append((2000, key, value, headers))
+    return log
+
+
+ELSEWHERE = (default_partition(b"key-1", 4) + 1) % 4
+AT = [("v", b"\0"), ("c", b"")]
+BAD = {
+    "another partitioner": (KeyForm.WHOLE, None, lambda log: one_in(log, ELSEWHERE, b"key-1"), "no known part of the keys"),
+    "a position": (
+        KeyForm.WHOLE,
+        StoreKind.KEY_VALUE,
+        lambda log: one_in(log, default_partition(b"k", 4), b"k", headers=AT),
+        "position in its inputs",
+    ),
+    "an old buffer": (KeyForm.WINDOWED, StoreKind.SUPPRESS, lambda log: log, r"before version 2\.6"),
+    "the kind is wrong": (KeyForm.WHOLE, StoreKind.WINDOW, lambda log: log, "no known part of the keys"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_placed_is_refused_by_the_proof_alone(run, access, tmp_path, name):
+    form, kind, change, why = BAD[name]
+    log = change(Log(access, tmp_path, "app-log-changelog", 4).fill(form, lambda _partition, number: b"v%d" % number))
+    with pytest.raises(Refused, match=why) as refused:
+        run(log.placed(RescaledTopic(name=log.name, old=4, new=12), kind), prove_only=True)
+    assert {"topic", "partition", "offset"} <= set(refused.value.facts)
+
+
+def test_a_subscription_of_another_partition_is_refused(run, access, tmp_path):
+    log = Log(access, tmp_path, "app-join-subscription-store-changelog", 3).fill(
+        KeyForm.FOREIGN_KEY, lambda _p, number: subscription(number, 5)
+    )
+    topic = log.placed(RescaledTopic(name=log.name, old=3, new=6), StoreKind.KEY_VALUE, primary=PrimarySide(old=4, new=8))
+    with pytest.raises(Refused, match=r"names partition \d of the primary side"):
+        run(topic, prove_only=True)
+
+
+def test_a_log_without_a_record_is_placed_as_nothing(run, access, tmp_path):
+    log = Log(access, tmp_path, "app-empty-changelog", 4)
+    result = run(log.placed(RescaledTopic(name=log.name, old=4, new=2), StoreKind.KEY_VALUE))
+    assert [(one.end, one.ranges) for one in result.partitions] == [(0, ()), (0, ())]
+    assert (result.proofs[0].form, result.proofs[0].records, result.logs[0].keys_before) == (None, 0, 0)
+
+
+def backwards(topic: TopicToPlace) -> TopicToPlace:
+    parts = (replace(part, files=SegmentFiles.of(reversed(list(part.files)))) for part in topic.partitions)
+    return replace(topic, partitions=tuple(parts))
+
+
+TRAPS = {
+    "partitions in values": (lambda wanted: replace(wanted, topic=replace(wanted.topic, primary=None)), Refused, "names partition"),
+    "the form": (lambda wanted: replace(wanted, form=KeyForm.WHOLE), Damaged, "do not lie where their keys put them"),
+    "the order": (lambda wanted: replace(wanted, topic=backwards(wanted.topic)), Damaged, "does not hold the same"),
+    "a partition": (lambda wanted: replace(wanted, topic=replace(wanted.topic, partitions=())), Damaged, "does not hold the same"),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_what_was_placed_wrongly_is_not_published(run, access, tmp_path, monkeypatch, trap):
+    """A negative control for each: with the mistake in the placing, the proof of the new records or the digests find it."""
+    mistaken, error, why = TRAPS[trap]
+    log = Log(access, tmp_path, "app-join-subscription-store-changelog", 4)
+    log.fill(KeyForm.FOREIGN_KEY, lambda _partition, number: subscription(number, 4))
+    work = log.placed(RescaledTopic(name=log.name, old=4, new=12), StoreKind.KEY_VALUE, primary=PrimarySide(old=4, new=12))
+    place = job.place
+    monkeypatch.setattr(job, "place", lambda wanted, spec, access: place(mistaken(wanted), spec, access))
+    with pytest.raises(error, match=why):
+        run(work)
