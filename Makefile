@@ -65,8 +65,8 @@ image: wheel ## Build an image with everything in it (needs Docker)
 	@docker build --file docker/airflow/Dockerfile --tag streams-recovery/airflow:$(AIRFLOW) .
 	@docker build --file docker/image/Dockerfile --tag streams-recovery/recovery:$(VERSION) build/dist
 
-demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000, SPARK=local|cluster, STORAGE=files|s3|gcs|azure)
-	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS) --spark $(SPARK) --storage $(STORAGE)
+demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000, SPARK=local|cluster, STORAGE=files|s3|gcs|azure, ENCRYPTED=1)
+	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS) --spark $(SPARK) --storage $(STORAGE) $(if $(ENCRYPTED),--encrypted)
 
 up: setup ## Leave the stack running, with the Airflow UI (SHOW=all: two savepoints, a moment to go back to and a drill too)
 	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE) --show $(SHOW)

@@ -31,6 +31,7 @@ class Situation(enum.StrEnum):
     EXPIRY = "runbooks/disk-full.md#what-expiry-deletes-and-when"
     CHECKS_OVERDUE = "airflow.md#streams_check_name"
     SECOND_PLACE = "airflow.md#streams_mirror_name"
+    KEYS = "storage.md#keys-of-the-records"
     DRILL = "strategies/drill.md"
     OBJECTIVE_MISSED = "sizing.md#time"
     RUN_FAILED = "troubleshooting.md#kinds-of-errors"
@@ -69,6 +70,7 @@ _KINDS: Final[Mapping[Situation, str]] = {
     Situation.EXPIRY: "deletion-announced",
     Situation.CHECKS_OVERDUE: "check-overdue",
     Situation.SECOND_PLACE: "one-place-only",
+    Situation.KEYS: "keys-unavailable",
     Situation.DRILL: "drill-failed drill-overdue",
     Situation.OBJECTIVE_MISSED: "rto-over-objective",
     Situation.RUN_FAILED: "run-failed",

@@ -38,6 +38,7 @@ def main() -> int:
             command.add_argument(
                 "--storage", choices=KINDS, default=FILES, help="where savepoints are: files, or a server as a cloud has it"
             )
+            command.add_argument("--encrypted", action="store_true", help="records are encrypted before they are stored")
             command.add_argument(
                 "--orders", type=_orders, default=ORDERS, metavar="N", help="orders that `full` processes (default: %(default)s)"
             )
@@ -78,7 +79,8 @@ def _demo(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     strategies = list(LIMIT_SECONDS) if arguments.strategy == "all" else [arguments.strategy]
     cluster, orders = arguments.spark == "cluster", arguments.orders
-    reports = play(directory, arguments.guarantee, strategies, teller, orders=orders, cluster=cluster, storage=arguments.storage)
+    how = {"cluster": cluster, "storage": arguments.storage, "encrypted": arguments.encrypted}
+    reports = play(directory, arguments.guarantee, strategies, teller, orders=orders, **how)
     write(reports, directory / "report.json")
     seconds, limit = time.monotonic() - began, arguments.limit or sum(LIMIT_SECONDS[name] for name in strategies)
     teller.say(f"report in {directory / 'report.json'}; {seconds:.0f} s in all")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
@@ -30,7 +31,7 @@ from streams_recovery.storage.seals import new_private_key, public_of
 PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "include" / "configs"
 APPLICATION = "order-processing"
-CONFIGURATIONS, KEY = "configs", "seal.key"
+CONFIGURATIONS, KEY, RECORDS_KEY = "configs", "seal.key", "records.key"
 Plain = dict[str, Any]
 # Somebody else's Airflow and Spark; and without bytecode every process would compile all that it imports.
 _NOT_INHERITED = ("AIRFLOW", "STREAMS_RECOVERY", "SPARK", "PYTHONDONTWRITEBYTECODE")
@@ -74,12 +75,20 @@ def sealed(plain: Plain, key: Path, store: Store | None) -> Plain:
     return {**plain, "storage": {**storage, "seal": {"public_keys": [public_of(key.read_text())], "key_file": str(key)}}}
 
 
+def encryption(key: Path) -> Plain:
+    """The section for records that are encrypted with the key in this file, which is made when it is not there."""
+    if not key.exists():
+        key.touch(mode=0o600)
+        key.write_text(base64.b64encode(os.urandom(32)).decode())
+    return {"keys": [{"key": "local", "key_file": str(key)}]}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
     """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints. One that is only to
     be stopped (``starts`` false) does without the example's program: it may not even compile any more. Without a cluster of Spark jobs run with a local
     master. Savepoints ``by_names`` are taken in mode ``live`` and have the outputs too: those come back with the state where the cluster is lost.
-    They are files below ``directory``, or in the ``store``.
+    They are files below ``directory``, or in the ``store``; with ``encrypted`` their records are encrypted with a key in a file.
     """
 
     directory: Path
@@ -90,6 +99,7 @@ class Stack:
     spark: SparkCluster | None = None
     by_names: bool = False
     store: Store | None = None
+    encrypted: bool = False
 
     @property
     def bootstrap(self) -> str:
@@ -155,6 +165,8 @@ class Stack:
         directory = self.directory / CONFIGURATIONS
         if not directory.exists():
             first = sealed(yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text()), self.directory / KEY, self.store)
+            if self.encrypted:
+                first["storage"]["encryption"] = encryption(self.directory / RECORDS_KEY)
             first["runs"]["process"]["working_directory"] = str(PROJECT)
             if self.spark is not None:
                 first["spark"]["always"] = True  # its workers are there to be seen at work

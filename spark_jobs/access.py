@@ -6,15 +6,21 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from streams_recovery.core import codec
+from streams_recovery.core.compaction.values import CompactSpec
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import BackupSpec
+from streams_recovery.core.repository.check import CheckSpec
+from streams_recovery.core.repository.encryption import DataKeys, KeyAccess, KeyPlace, needed_keys
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
+from streams_recovery.core.rescale.moved import RescaleSpec
 from streams_recovery.core.savepoint.writers import LoadedEntry
+from streams_recovery.core.state.inspection import StateSpec
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.loaded_log import newest_loads
@@ -33,6 +39,7 @@ class JobAccess:
     location: StorageLocation
     credentials: StorageCredentials | None
     seal: SealKeys | None = None
+    encryption: KeyAccess | DataKeys | None = None
 
     @classmethod
     def from_environment(cls, repository: str, environment: Mapping[str, str] = os.environ) -> JobAccess:
@@ -43,12 +50,13 @@ class JobAccess:
         location = codec.loads(StorageLocation, repository.encode(), where="--repository")
         secrets = _read_secrets(environment)
         try:
-            kafka, credentials, seal = secrets["kafka"], secrets["storage"], secrets["seal"]
+            kafka, credentials, seal, places = secrets["kafka"], secrets["storage"], secrets["seal"], secrets["encryption"]
             return cls(
                 connection=None if kafka is None else KafkaConnection(**kafka),
                 location=location,
                 credentials=None if credentials is None else StorageCredentials(**credentials),
                 seal=None if seal is None else SealKeys(**{**seal, "public": tuple(seal["public"]), "withdrawn": tuple(seal["withdrawn"])}),
+                encryption=None if places is None else KeyAccess(places=tuple(KeyPlace(**one) for one in places)),
             )
         except (KeyError, TypeError) as error:
             # Not "from error": its text could quote what is in the file.
@@ -65,7 +73,22 @@ class JobAccess:
 
     def repository(self) -> Repository:
         """A repository of this process's own."""
-        return Repository(self.location, self.credentials, seal=self.seal)
+        return Repository(self.location, self.credentials, seal=self.seal, encryption=self.encryption)
+
+    def for_tasks(self, spec: object) -> JobAccess:
+        """The same with the data keys that ``spec`` needs in place of the key-encryption keys: those do not leave the driver. Raises ``KeyUnavailable``,
+        except for a check, which tells of the files.
+        """
+        keyring = self.repository().keyring
+        if keyring is None:
+            return self
+        needed = needed_keys(spec)
+        if not isinstance(spec, CheckSpec):
+            keyring.require(needed)
+        # A table that goes elsewhere is in clear: whoever reads it there has no keys.
+        stores = isinstance(spec, (BackupSpec, CompactSpec, RescaleSpec)) or (isinstance(spec, StateSpec) and spec.directory is None)
+        writes = str(getattr(spec, "application_id", "")) if stores else None
+        return replace(self, encryption=keyring.unwrapped(needed, writes))
 
     def loads(self, application_id: str) -> tuple[LoadedEntry, ...]:
         """What the newest restores of an application have recorded of the logs that they loaded, newest first."""

@@ -115,7 +115,7 @@ def do_job(
         with tasks() as context:
             _check_settings(context)
             with _under_lock(repository, spec, lambda error: end(fail(error))), reporting(board):
-                result = job.work(context, spec, access)
+                result = job.work(context, spec, access if job.name == "archive" else access.for_tasks(spec))
             # All tasks are over and the lock was held until then: nobody has to wait until Spark has stopped.
             tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:

@@ -10,6 +10,7 @@ from examples.order_processing.orders import World
 from examples.order_processing.truth import Stores
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.encryption import named_key
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.operations.context import RecoveryContext
@@ -73,3 +74,12 @@ def newest_recovered_ms(recovery: RecoveryContext, world: World) -> int:
 
 def _number(value: Any, name: str) -> int:
     return int(value[name])
+
+
+def nothing_in_clear(recovery: RecoveryContext) -> bool:
+    """True if there are segments, each is encrypted by its name and by its first bytes, and every key of them can be unwrapped."""
+    keys = list(recovery.repository.keys(recovery.layout.segments))
+    keyring = recovery.repository.keyring
+    if keyring is None or keyring.state(recovery.application_id).problems:
+        return False
+    return bool(keys) and all(named_key(key) is not None and recovery.repository.open(key).read(4) == b"PARE" for key in keys)

@@ -12,6 +12,7 @@ from typing import Any
 from embedded.airflow import Airflow
 from embedded.applications import NEXT, PAST, Applications
 from embedded.demo.building import rebuild, run
+from embedded.demo.checks import nothing_in_clear
 from embedded.demo.cloning import clone
 from embedded.demo.full import full
 from embedded.demo.history import HOUR_MS, reprocess
@@ -47,10 +48,19 @@ _PAST_MS, _OF_FIRST_HOUR_MS = 12 * HOUR_MS, 90_000
 
 
 def play(
-    directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller, *, orders: int, cluster: bool = False, storage: str = FILES
+    directory: Path,
+    guarantee: str,
+    strategies: Sequence[str],
+    teller: Teller,
+    *,
+    orders: int,
+    cluster: bool = False,
+    storage: str = FILES,
+    encrypted: bool = False,
 ) -> list[Report]:
     """Set the stage in ``directory``, play, clean up; ``orders`` are those of the main story. Spark is a ``cluster`` of this machine, or local, and
-    ``storage`` one of the kinds of stores. Raises what goes wrong; the reports tell of checks that did not hold.
+    ``storage`` one of the kinds of stores. With ``encrypted`` no record is stored in clear. Raises what goes wrong; the reports tell of checks that did not
+    hold.
     """
     spark = SparkCluster.of(directory / "spark") if cluster else None
     several = Applications(directory=directory, ports=Ports.free(), guarantee=guarantee, spark=spark)
@@ -63,7 +73,7 @@ def play(
     for name in ("broker", "airflow", "application", "drill", "reprocess", "repository", "store", "state", CONFIGURATIONS, PAST, NEXT):
         shutil.rmtree(directory / name, ignore_errors=True)
     with store(storage, directory / "store") as kept, Processes(directory / "processes") as processes:
-        stack = replace(several if _OF_SEVERAL & set(strategies) else alone, store=kept)
+        stack = replace(several if _OF_SEVERAL & set(strategies) else alone, store=kept, encrypted=encrypted)
         with opened(stack) as recovery:
             try:
                 scene = _set(stack, processes, recovery, teller, orders)
@@ -101,6 +111,8 @@ def _set(stack: Stack, processes: Processes, recovery: RecoveryContext, teller: 
 
 def _played(name: str, scene: Scene) -> Report:
     checks, figures = STRATEGIES[name](scene)
+    if scene.stack.encrypted:
+        checks = {**checks, "nothing_in_clear": nothing_in_clear(scene.recovery)}
     report = Report(strategy=name, guarantee=scene.stack.guarantee, checks=checks, figures=figures, phases=scene.teller.take_phases())
     scene.teller.summary(report)
     return report

@@ -359,7 +359,7 @@ class Archiver:
         if self._ticket is not None:
             self._renew(self._ticket)
         wanted = BackupSpec(application_id=self.spec.application_id, ranges=ranges, compression_level=self.spec.compression_level)
-        return copy_ranges(self.context, wanted, self.access)
+        return copy_ranges(self.context, wanted, self.access.for_tasks(wanted))
 
     def _count(self, copied: Sequence[ArchivedLog]) -> None:
         """Note what was written, and how large its records are: the next look takes as many as its limit of bytes allows of these."""
@@ -414,7 +414,7 @@ class Archiver:
             max_records=self.spec.limits.file_records,
             compression_level=self.spec.compression_level,
         )
-        return judge(wanted.how, groups, merge_groups(self.context, wanted, self.access).ranges).accepted
+        return judge(wanted.how, groups, merge_groups(self.context, wanted, self.access.for_tasks(wanted)).ranges).accepted
 
     def _is_used(self) -> bool:
         """True while somebody may use what was there when he said so. What was said to an archiver before this one is looked up once."""

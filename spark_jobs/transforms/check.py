@@ -42,7 +42,7 @@ def check_file(repository: Repository, layout: Layout, wanted: FileToCheck) -> F
         path = directory / "segment.parquet"
         try:
             fetch(repository, wanted.file, path)
-            seen, ascending = contents_of(path, wanted.file)
+            seen, ascending = contents_of(path, wanted.file, keys=repository.data_keys)
         except Damaged as error:
             return _wrong(wanted, Cause.ALTERED_FILE, error.reason)
         except NotFound:

@@ -24,6 +24,7 @@ from spark_jobs.transforms.task_runner import attempt_name, in_tasks, results_of
 from streams_recovery.core.compaction.values import CompactResult, CompactSpec, RangeCompacted, RangeToCompact
 from streams_recovery.core.repository.check import FileChecked, FileToCheck
 from streams_recovery.core.repository.compaction_proof import Compaction
+from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 
@@ -134,16 +135,18 @@ def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Job
     from streams_recovery.segments.files import write_segment  # noqa: PLC0415
 
     repository, layout = access.repository(), Layout(spec.application_id)
+    data_key = repository.data_keys.writing(spec.application_id)
     ends: dict[int, int] = {}
     with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
         path = Path(directory) / "segment.parquet"
         for (log, _), pieces in itertools.groupby(_pieces(batches, spec.max_records), key=lambda piece: piece[:2]):
-            segment = write_segment((as_segment(piece[2]) for piece in pieces), path, compression_level=spec.compression_level)
+            rows = (as_segment(piece[2]) for piece in pieces)
+            segment = write_segment(rows, path, compression_level=spec.compression_level, key=data_key)
             if segment is None:
                 continue
             wanted = spec.ranges[log]
             start, end = ends.get(log, wanted.start), segment.last_offset + 1
-            key = layout.segment(wanted.tp, start, end, attempt_name())
+            key = layout.segment(wanted.tp, start, end, attempt_with(attempt_name(), data_key))
             repository.put_file(key, path)
             path.unlink()
             ends[log] = end

@@ -16,6 +16,7 @@ from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import attempt_name, run_tasks
 from streams_recovery.core.compaction.values import CompactResult, CompactSpec, RangeCompacted, RangeToCompact
 from streams_recovery.core.repository.check import FileToCheck, content_problems
+from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.segments.files import workspace
@@ -49,17 +50,20 @@ def merge_group(repository: Repository, layout: Layout, group: RangeToCompact, c
     from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415
 
     before, after = RowDigest(placed=True), RowDigest(placed=True)
+    keys = repository.data_keys
+    key = keys.writing(layout.application_id)
     with workspace("small files are merged") as directory:
         path = directory / "merged.parquet"
-        written = write_segment(_seen(repository, group, before), path, compression_level=compression_level)
+        written = write_segment(_seen(repository, group, before), path, compression_level=compression_level, key=key)
         if written is None:
             raise group.files[0].damaged("has no row")
-        file: SegmentFile = written.stored_as(layout.segment(group.tp, group.start, group.end, attempt_name()))
+        name = attempt_with(attempt_name(), key)
+        file: SegmentFile = written.stored_as(layout.segment(group.tp, group.start, group.end, name))
         repository.put_file(file.key, path)
         # What is in the repository counts, not what is on this disk.
         path.unlink()
         fetch(repository, file, path)
-        seen, ascending = contents_of(path, file, after)
+        seen, ascending = contents_of(path, file, after, keys=keys)
     wanted = FileToCheck(tp=group.tp, start=group.start, end=group.end, file=file, savepoints=())
     return RangeCompacted(
         tp=group.tp,

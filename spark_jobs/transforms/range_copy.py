@@ -45,6 +45,7 @@ def copying(
     from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415
 
     layout, repository = Layout(spec.application_id), access.repository()
+    key = repository.data_keys.writing(spec.application_id)
     with Consumers(access.cluster) as consumers, one_behind() as storing:
         announce(consumers, ranges)
 
@@ -56,6 +57,7 @@ def copying(
                 wanted,
                 compression_level=spec.compression_level,
                 attempt=attempt_name(spec.run),
+                key=key,
                 seen=counted,
                 storing=storing,
             )

@@ -25,6 +25,7 @@ from spark_jobs.transforms.task_runner import attempt_name, collected, in_tasks,
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
 from streams_recovery.core.repository.compaction_proof import RescaledLog
+from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.repository.segment_file import SegmentFiles
@@ -240,13 +241,15 @@ class _NewLog:
             return
         self._writer.close()
         self._writer, self._rows = None, 0
+        repository = self._access.repository()
+        data_key = repository.data_keys.writing(self._spec.application_id)
         with pa.memory_map(str(self._waiting)) as source, pa.ipc.open_stream(source) as rows:
-            segment = write_segment(rows, self._segment, compression_level=self._spec.compression_level)
+            segment = write_segment(rows, self._segment, compression_level=self._spec.compression_level, key=data_key)
         if segment is None:
             raise Damaged(f"no row of {self._tp} was written", next_step="run the rescale again")
         start, end = self._end, segment.last_offset + 1
-        key = Layout(self._spec.application_id).segment(self._tp, start, end, attempt_name())
-        self._access.repository().put_file(key, self._segment)
+        key = Layout(self._spec.application_id).segment(self._tp, start, end, attempt_with(attempt_name(), data_key))
+        repository.put_file(key, self._segment)
         self._segment.unlink()
         self._ranges.append(CopiedRange(start=start, end=end, file=segment.stored_as(key)))
 

@@ -29,7 +29,7 @@ def archived_batches(repository: Repository, files: Sequence[SegmentFile]) -> It
         path = directory / "segment.parquet"
         for file in files:
             fetch(repository, file, path)
-            yield from read_segment(path, file)
+            yield from read_segment(path, file, repository.data_keys)
 
 
 def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: RowCut | None) -> Iterator[pa.RecordBatch]:

@@ -23,9 +23,11 @@ from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time, rows_of
 from spark_jobs.transforms.state import newest
 from spark_jobs.transforms.task_runner import marking, results_of_tasks, run_action
 from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import StateResult, StateSpec, TablePart
 from streams_recovery.core.state.table import Entry, StoreFormat
+from streams_recovery.segments.checked import encrypted_with
 from streams_recovery.serdes.rows import RowCodec, schema_of
 from streams_recovery.storage.repository import AlreadyExists
 
@@ -100,12 +102,14 @@ def _stored(rows: DataFrame, spec: StateSpec, access: JobAccess) -> tuple[TableP
 
 
 def _store_part(pieces: Iterator[pa.RecordBatch], partition: int, spec: StateSpec, access: JobAccess) -> TablePart:
-    key = Layout(spec.application_id).table(spec.savepoint_id, spec.store, spec.run, partition)
     schema, rows = schema_of(spec.form), 0
     repository = access.repository()
+    data_key = repository.data_keys.writing(spec.application_id)
+    part = attempt_with(f"{partition:05}", data_key)
+    key = Layout(spec.application_id).table(spec.savepoint_id, spec.store, spec.run, part)
     with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
         path = Path(directory) / "part.parquet"
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path, schema, compression="zstd", encryption_properties=encrypted_with(data_key)) as writer:
             for piece in pieces:
                 columns = [piece.column(field.name).cast(field.type) for field in schema]
                 writer.write_batch(pa.record_batch(columns, schema=schema))

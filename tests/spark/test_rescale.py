@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import struct
 from dataclasses import replace
@@ -15,6 +16,7 @@ from spark_jobs.transforms import rescale as job
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
+from streams_recovery.core.repository.encryption import KeyAccess, KeyPlace, named_key
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.rescale import moved
@@ -320,3 +322,15 @@ def test_what_was_placed_wrongly_is_not_published(run, access, tmp_path, monkeyp
     monkeypatch.setattr(job, "place", lambda wanted, spec, access: place(mistaken(wanted), spec, access))
     with pytest.raises(error, match=why):
         run(work)
+
+
+def test_what_is_placed_is_encrypted_and_read_back(spark, access, tmp_path):
+    log = Log(access, tmp_path, "app-totals-changelog", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number)
+    work = log.placed(RescaledTopic(name=log.name, old=4, new=3), StoreKind.KEY_VALUE)
+    spec = RescaleSpec(application_id="app", topics=(work,), max_records=50, compression_level=1, prove_only=False)
+    place = KeyPlace(provider="local", address="", options={"secret": base64.b64encode(b"k" * 32).decode()})
+    result = job.rescale(spark, spec, replace(access, encryption=KeyAccess(places=(place,))).for_tasks(spec))
+    moved.check_result((work,), result)
+    keys = [piece.file.key for one in result.partitions for piece in one.ranges if piece.file is not None]
+    assert keys
+    assert all(named_key(key) for key in keys)

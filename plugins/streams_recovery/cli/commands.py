@@ -98,6 +98,15 @@ STATE: Final = CommandGroup(
         ),
     ),
 )
+KEYS: Final = CommandGroup(
+    "keys",
+    "Keys of encrypted records: look at them, and wrap them again.",
+    (
+        Command("list", "keys:list_keys", "List an application's data keys, what wraps each, and whether it can be unwrapped now."),
+        Command("rotate", "keys:rotate_keys", "Wrap every data key again with the first key of `storage.encryption.keys`."),
+        Command("show", "keys:show_key", "Print a data key in base64, for DuckDB and other readers."),
+    ),
+)
 PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
     Panel.FIRST: (
         Command("init", "init:init", "Write the configuration of an application: what its cluster shows, and what you answer."),
@@ -193,6 +202,7 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
             "maintenance:compact",
             "Compact a savepoint, to the newest record of each key or to fewer files, as a new savepoint of the same moment.",
         ),
+        KEYS,
         Command("seal", "maintenance:seal", "Vouch for the records of a repository that are older than its seals."),
         Command(
             "seal-key",

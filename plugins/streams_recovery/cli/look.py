@@ -62,7 +62,7 @@ def preflight(
     as_json: AsJson = False,
 ) -> None:
     """Look for missing rights and unsafe settings. In the order in which to mend them; changes nothing. Exit code 3 when something blocks the run, 2 when the
-    store does.
+    store or a key does.
     """
     way: SavepointWay | None = None
     modes = then = what = ""
@@ -92,7 +92,7 @@ def preflight(
         if then and not stopping:
             line(f"Take {what}: {then}")
     if stopping:
-        unsuitable = any(one.kind == looking.STORE for one in stopping)
+        unsuitable = any(one.kind in (looking.STORE, looking.KEYS) for one in stopping)
         raise typer.Exit(StoreUnsuitable.exit_code if unsuitable else Refused.exit_code)
 
 

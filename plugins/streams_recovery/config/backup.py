@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, cast, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -31,6 +31,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.panels import DagGroup
+from streams_recovery.core.repository.encryption import Provider
 from streams_recovery.core.repository.layout import Encryption, StorageLocation, overlap, place_in
 from streams_recovery.core.repository.retention import Apply
 from streams_recovery.core.repository.seal import public_bytes
@@ -109,6 +110,51 @@ class SealSection(Section):
             raise ValueError("public_keys is empty; `streams-recovery seal-key FILE` makes a pair of keys")
         if both := set(self.public_keys) & set(self.withdrawn_keys):
             raise ValueError(f"{min(both)} is in public_keys and in withdrawn_keys; keep one")
+        return self
+
+
+class EncryptionKey(Section):
+    """A key-encryption key. ``key`` is ``local``, or a service and the key's address there: ``aws:ARN``, ``google:projects/...``, ``azure:https://...`` or
+    ``vault:https://...``. ``connection`` has the credentials of the service, or a local key as its password; ``key_file`` has a local key, too.
+    """
+
+    key: Text
+    connection: ConnectionId | None = None
+    key_file: LocalPath | None = None
+
+    @property
+    def provider(self) -> Provider:
+        return cast("Provider", self.key.partition(":")[0])
+
+    @property
+    def address(self) -> str:
+        return self.key.partition(":")[2]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.provider not in get_args(Provider) or (self.provider == "local") != (self.address == ""):
+            raise ValueError(f"key is {self.key}; write local, or {', '.join(f'{one}:ADDRESS' for one in get_args(Provider)[1:])}")
+        if self.provider != "local" and self.key_file is not None:
+            raise ValueError("key_file is for a local key; the credentials of a service are in a connection")
+        if self.provider in ("local", "vault") and (self.connection is None) == (self.key_file is None):
+            raise ValueError(
+                f"a {self.provider} key needs a connection" + (" or a key_file, and not both" if self.provider == "local" else "")
+            )
+        return self
+
+
+class EncryptionSection(Section):
+    """Encryption of records with the owner's keys. The first of ``keys`` wraps data keys, all of them unwrap. ``enabled`` is for a variable that switches it:
+    what is encrypted can be read only while it is on.
+    """
+
+    enabled: Switch = True
+    keys: tuple[EncryptionKey, ...] = ()
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.enabled and not self.keys:
+            raise ValueError("keys is empty; the first one encrypts, and `openssl rand -base64 32` makes a local one")
         return self
 
 
@@ -205,6 +251,7 @@ class Storage(StoragePlace):
     """The repository, and a second place for it."""
 
     seal: SealSection | None = None
+    encryption: EncryptionSection | None = None
     mirror: Mirror | None = None
 
     @property

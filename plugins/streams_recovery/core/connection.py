@@ -6,11 +6,13 @@ whether the network can read the traffic.
 
 from __future__ import annotations
 
+import email.message
 import ipaddress
 import json
+import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 # What Airflow writes into the query of a URI when the extra is not flat.
@@ -140,6 +142,22 @@ def _port_exists(parts: SplitResult) -> bool:
         return parts.port != 0
     except ValueError:
         return False
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like any other that is none: followed, it would take secrets wherever it says."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: email.message.Message, newurl: str
+    ) -> None:
+        """None is urllib's word for: do not follow, the answer is an error."""
+
+
+def direct_opener(url: str) -> urllib.request.OpenerDirector:
+    """Opens requests to ``url`` that carry secrets."""
+    # A proxy reads plain requests. It only passes encrypted ones on.
+    proxies = urllib.request.ProxyHandler(None if url.lower().startswith("https:") else {})
+    return urllib.request.build_opener(_NoRedirects, proxies)
 
 
 def unencrypted(text: str) -> bool:

@@ -7,10 +7,12 @@
     │   ├── OffsetsUnstable
     │   ├── ApplicationNotReady
     │   ├── ControlPlaneUnavailable
+    │   ├── KeyServiceUnavailable
     │   ├── SparkJobFailed
     │   └── PrefixDiffers
     └── PermanentError        the same call will fail again: Airflow fails the task at once
         ├── ConfigInvalid
+        │   └── KeyUnavailable
         ├── NoRoom
         ├── StoreUnsuitable
         ├── VersionFailed
@@ -163,6 +165,10 @@ class RepositoryUnavailable(TransientError):
     """Raised when the object store does not answer, or answers that it is busy."""
 
 
+class KeyServiceUnavailable(TransientError):
+    """Raised when the service of a key-encryption key does not answer, or answers that it is busy."""
+
+
 class OffsetsUnstable(TransientError):
     """Raised when offsets did not settle within the time allowed, because of an open transaction or another writer."""
 
@@ -196,6 +202,12 @@ class ConfigInvalid(PermanentError):
 
     exit_code = 2
     _own_lines = True
+
+
+class KeyUnavailable(ConfigInvalid):
+    """Raised when a key that encrypts records cannot be had: its key-encryption key is missing, disabled, or may not be used. Nothing was changed. ``facts``
+    have the ``key_id`` of a data key.
+    """
 
 
 class NoRoom(PermanentError):

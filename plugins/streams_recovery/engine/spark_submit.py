@@ -21,6 +21,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NoRoom, SparkJobFailed, tells_of_no_room
 from streams_recovery.core.jobs.spec import JobOrder, JobReceipt
 from streams_recovery.core.project_files import project_files
+from streams_recovery.core.repository.encryption import KeyAccess
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -192,6 +193,7 @@ def secrets_file(
     connection: KafkaConnection | None,
     credentials: StorageCredentials | None,
     seal: SealKeys | None = None,
+    encryption: KeyAccess | None = None,
     *,
     directory: Path | None = None,
 ) -> Iterator[Path]:
@@ -205,6 +207,7 @@ def secrets_file(
         "kafka": kafka,
         "storage": None if credentials is None else {"options": dict(credentials.options)},
         "seal": None if seal is None else dataclasses.asdict(seal),
+        "encryption": None if encryption is None else [dataclasses.asdict(one) for one in encryption.places],
     }
     handle, name = tempfile.mkstemp(prefix="streams-recovery-", suffix=".secrets", dir=directory)  # mkstemp makes it 0600
     path = Path(name)

@@ -25,6 +25,7 @@ from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import BackupResult, JobOrder, RestoreResult, VerifyResult
 from streams_recovery.core.outputs.comparison import OutputsResult
 from streams_recovery.core.repository.check import CheckResult
+from streams_recovery.core.repository.encryption import KeyAccess
 from streams_recovery.core.rescale.moved import RescaleResult
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.inspection import StateResult
@@ -188,10 +189,15 @@ def prepared(start: SparkStart, master: str, *, allow_insecure_rpc: bool) -> Ite
 @contextmanager
 def place_of(start: SparkStart) -> Iterator[tuple[Path, Path]]:
     """A directory for a job's files on this machine, and its secrets file. Both are gone at the end of the block."""
-    seals = start.repository.seals
+    seals, keys = start.repository.seals, start.repository.encryption
     with (
         tempfile.TemporaryDirectory(prefix="streams-recovery-") as work,
-        secrets_file(start.connection, start.credentials, None if seals is None else seals.keys) as secrets,
+        secrets_file(
+            start.connection,
+            start.credentials,
+            None if seals is None else seals.keys,
+            keys if isinstance(keys, KeyAccess) else None,
+        ) as secrets,
     ):
         yield Path(work), secrets
 

@@ -10,7 +10,6 @@ librdkafka says the same of every certificate that is not accepted: a handshake 
 from __future__ import annotations
 
 import base64
-import email.message
 import json
 import logging
 import socket
@@ -32,6 +31,7 @@ from kafka import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from streams_recovery.core.connection import direct_opener
 from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError, remember_secrets
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import Connecting, KafkaConnection
@@ -355,7 +355,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         request.add_header("Authorization", f"Basic {self._basic()}")
         remember_secrets([self._basic(), self._properties["client.secret"]])
         try:
-            with _opener(url).open(request, timeout=_TOKEN_SECONDS) as response:
+            with direct_opener(url).open(request, timeout=_TOKEN_SECONDS) as response:
                 answer = json.loads(_bounded(response))
         except (OSError, ValueError, HTTPException, RecursionError) as error:
             raise BrokerUnavailable(
@@ -370,21 +370,6 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
     def _basic(self) -> str:
         names = (self._properties["client.id"], self._properties["client.secret"])
         return base64.b64encode(":".join(urllib.parse.quote(name, safe="") for name in names).encode()).decode()
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like any other that is no token: followed, it would take client id and secret wherever it says."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: email.message.Message, newurl: str
-    ) -> None:
-        """None is urllib's word for: do not follow, the answer is an error."""
-
-
-def _opener(url: str) -> urllib.request.OpenerDirector:
-    # A proxy reads plain requests. It only passes encrypted ones on.
-    proxies = urllib.request.ProxyHandler(None if url.lower().startswith("https:") else {})
-    return urllib.request.build_opener(_NoRedirects, proxies)
 
 
 def _bounded(response: IO[bytes]) -> bytes:

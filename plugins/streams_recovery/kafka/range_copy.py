@@ -18,6 +18,7 @@ from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeOutcome
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.named_transactions.cut import look_again
 from streams_recovery.core.named_transactions.proof import NamedLogCut
+from streams_recovery.core.repository.encryption import DataKey, attempt_with
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.work import OffsetRange
@@ -66,13 +67,15 @@ def copy_range(
     *,
     compression_level: int,
     attempt: str,
+    key: DataKey | None = None,
 ) -> RangeCopied:
-    """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``.
+    """Read ``wanted`` and store it as one segment, encrypted with ``key``; no object is made of a range without a readable record. ``source`` is as for
+    ``RangeReader``.
 
     ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
     Whether the log's start has passed the range meanwhile is reported, not judged. Raises ``LookAgain`` too for one whose records are not those of its names.
     """
-    how = _How(source, store, layout, compression_level, attempt, iter, at_once)
+    how = _How(source, store, layout, compression_level, attempt, key, iter, at_once)
     _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
     if piece is None:
         raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
@@ -113,7 +116,7 @@ def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:
     consumers.announce(OffsetRange(each.tp, each.start, each.end) for each in wanted)
 
 
-def copy_what_is_left(
+def copy_what_is_left(  # noqa: PLR0913  # each is of one range
     source: KafkaConnection | Consumers,
     store: SegmentStore,
     layout: Layout,
@@ -121,14 +124,15 @@ def copy_what_is_left(
     *,
     compression_level: int,
     attempt: str,
+    key: DataKey | None = None,
     seen: Seen = iter,
     storing: Storing = at_once,
 ) -> Callable[[], RangeOutcome]:
     """Like ``copy_range``, but of a range that may lose some of its offsets what is still there becomes one segment before and one behind each hole.
-    Batches go through ``seen`` on their way, which counts them. ``storing`` is given what is left to do when a segment is written: the outcome that is
-    returned waits for it, and raises its error.
+    With ``key`` they are encrypted. Batches go through ``seen`` on their way, which counts them. ``storing`` is given what is left to do when a segment is
+    written: the outcome that is returned waits for it, and raises its error.
     """
-    how = _How(source, store, layout, compression_level, attempt, seen, storing)
+    how = _How(source, store, layout, compression_level, attempt, key, seen, storing)
     copied: list[Work] = []
     lost: list[RangeLost] = []
     start = wanted.start
@@ -152,6 +156,7 @@ class _How(NamedTuple):
     layout: Layout
     compression_level: int
     attempt: str
+    data_key: DataKey | None
     seen: Seen
     storing: Storing
 
@@ -165,7 +170,7 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, Work |
             path = directory / "segment.parquet"
             named = None if wanted.names is None else WithoutExcluded(wanted.names)
             taken = iter(readable) if named is None else named(iter(readable))
-            facts = encode_segment(how.seen(taken), path, compression_level=how.compression_level)
+            facts = encode_segment(how.seen(taken), path, compression_level=how.compression_level, key=how.data_key)
             if named is not None and readable.gone is None:
                 named.check(wanted.tp)
             end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
@@ -173,7 +178,7 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, Work |
                 return end, None, readable.gone
             # After the last row: a log start inside the range then tells that records were deleted under the reader.
             fetched, log_start = reader.fetched, reader.log_start()
-        place, key = kept.pop_all(), how.layout.segment(wanted.tp, start, end, how.attempt)
+        place, key = kept.pop_all(), how.layout.segment(wanted.tp, start, end, attempt_with(how.attempt, how.data_key))
 
     def store() -> RangeCopied:
         with place:

@@ -8,13 +8,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from streams_recovery.application.port import InstanceState, InstanceStatus, StreamsApplication
+from streams_recovery.config.backup import EncryptionKey
 from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound
+from streams_recovery.core.repository.encryption import KeyAccess, KeyPlace, Provider
 from streams_recovery.core.repository.layout import Backend, Layout
 from streams_recovery.core.repository.lease import HolderProcess
 from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry
@@ -169,11 +171,46 @@ def seal_keys(config: ApplicationConfig, connections: ConnectionSource, *, write
     return SealKeys(public=section.public_keys, withdrawn=section.withdrawn_keys, private=private, missing=missing)
 
 
+def key_access(config: ApplicationConfig, connections: ConnectionSource) -> KeyAccess | None:
+    """The key-encryption keys of a repository, None for one in clear. A key that is missing is told by the first who needs it."""
+    section = config.storage.encryption
+    if section is None or not section.enabled:
+        return None
+    return KeyAccess(places=tuple(_key_place(one, connections) for one in section.keys))
+
+
+def _key_place(one: EncryptionKey, connections: ConnectionSource) -> KeyPlace:
+    options, missing = dict[str, str](), ""
+    if one.key_file is not None:
+        secret, missing = key_in_file(Path(one.key_file))
+        options = {} if secret is None else {"secret": secret}
+    elif one.connection is not None:
+        try:
+            if one.provider in ("local", "vault"):
+                found = connections.secret(one.connection)
+                options, missing = ({}, f"connection {one.connection} has no password") if found is None else ({"secret": found}, "")
+            else:
+                given = connections.storage(one.connection, _BACKENDS[one.provider])
+                options = {} if given is None else dict(given.options)
+        except NotFound as error:
+            missing = error.reason
+    return KeyPlace(provider=one.provider, address=one.address, options=options, missing=missing)
+
+
+# The credentials of a cloud open its stores and its keys.
+_BACKENDS: Final[Mapping[Provider, Backend]] = {"aws": "s3", "google": "gcs", "azure": "azure"}
+
+
 def open_repository(
     config: ApplicationConfig, connections: ConnectionSource, credentials: StorageCredentials | None, *, writes: bool = True
 ) -> Repository:
-    """The repository of an application, with its seals."""
-    return Repository(config.storage.location, credentials, seal=seal_keys(config, connections, writes=writes))
+    """The repository of an application, with its seals and its keys."""
+    return Repository(
+        config.storage.location,
+        credentials,
+        seal=seal_keys(config, connections, writes=writes),
+        encryption=key_access(config, connections),
+    )
 
 
 def _elsewhere(

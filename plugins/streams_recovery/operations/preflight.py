@@ -14,7 +14,7 @@ from streams_recovery.core.checks.check import Occasion
 from streams_recovery.core.checks.facts import Facts, TopicFacts
 from streams_recovery.core.checks.runs import HOLD, MEMBERS, STRANGERS, WRITER, MemberFacts, PauseFacts, WriterFacts
 from streams_recovery.core.checks.savepoints import AHEAD, HANGING, SEALS, UNATTRIBUTED, AttributionGaps, FutureRecords, HangingFacts
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, StoreUnsuitable
+from streams_recovery.core.errors import ConfigInvalid, KeyServiceUnavailable, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.checks import inputs_there
@@ -59,8 +59,9 @@ from streams_recovery.operations.room import room_here, space_of_brokers
 from streams_recovery.operations.savepoint_way import savepoint_way
 from streams_recovery.operations.topic_facts import facts_of, topic_facts
 
-# The kind of what is found about the store.
+# The kinds of what is found about the store, and about the key that encrypts what is stored.
 STORE = "store"
+KEYS = "keys"
 
 
 def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
@@ -117,13 +118,20 @@ def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     return (*of_store(recovery), *as_findings(SEALS.ask(Occasion.SAVEPOINT, recovery.repository.seals is not None)))
 
 
-def of_store(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
-    """A finding if the store cannot hold a repository, or does not let this user write there."""
+def of_store(recovery: RecoveryContext, *, saves: bool = True) -> tuple[PreflightFinding, ...]:
+    """Findings if the store cannot hold a repository, or does not let this user write there; and, for who ``saves`` records, if no key encrypts them."""
+    found = []
     try:
         recovery.repository.require_suitable(recovery.application_id)
     except (StoreUnsuitable, ConfigInvalid) as error:
-        return (refused(STORE, error),)
-    return ()
+        found.append(refused(STORE, error))
+    keyring = recovery.repository.keyring
+    if saves and keyring is not None:
+        try:
+            keyring.probe()
+        except (ConfigInvalid, KeyServiceUnavailable) as error:
+            found.append(refused(KEYS, error))
+    return tuple(found)
 
 
 def before_restore(
@@ -341,7 +349,7 @@ def required_for_restore(
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
     look = partial(before_restore, recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut)
-    found = (*of_store(recovery), *_once_settled(look, partial(settled_roll, recovery)))
+    found = (*of_store(recovery, saves=saving), *_once_settled(look, partial(settled_roll, recovery)))
     return required(found, f"a restore of {recovery.application_id}", look_again=_look_again(recovery, manifest) if blocking(found) else ())
 
 
@@ -367,7 +375,8 @@ def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, arch
     ``required_for_restore``.
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
-    found = (*of_store(recovery), *_once_settled(partial(before_restore, recovery, None, saving=saving), partial(settled_roll, recovery)))
+    look = partial(before_restore, recovery, None, saving=saving)
+    found = (*of_store(recovery, saves=saving), *_once_settled(look, partial(settled_roll, recovery)))
     if archive is not None:
         found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=safeguards.replace, saving=saving))))
     return required(found, f"a rebuild of {recovery.application_id}")
@@ -383,7 +392,7 @@ def required_for_topics(
     topics = [TopicInUse(name=name, role=image.role, archived=False, compacted=False, made=True) for name, image in sorted(made.items())]
     needs = restore_needs(recovery.application_id, topics, transactional=False, shared=_shared(recovery, attributions(recovery)))
     found = (
-        *of_store(recovery),
+        *of_store(recovery, saves=False),
         *(recovery.application.preflight(stops=False, wipes=True) if wipes else ()),
         *_spark(recovery),
         *missing([need for need in needs if in_place or need.kind is not ResourceKind.GROUP], rights),

@@ -8,6 +8,7 @@ from typing import Final
 
 from streams_recovery.core.archive.log import ArchiveEntry
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, RepositoryUnavailable
+from streams_recovery.core.repository.encryption import EncryptionState
 from streams_recovery.core.repository.mirror import SecondPlace, second_place
 from streams_recovery.core.words import command
 from streams_recovery.operations.context import RecoveryContext
@@ -78,6 +79,12 @@ def see_second_place(recovery: RecoveryContext) -> SecondPlace | None:
         return SecondPlace(place=str(configured.location), problem=error.reason)
 
 
+def see_encryption(recovery: RecoveryContext) -> EncryptionState | None:
+    """The keys of the records at this moment; None where records are in clear."""
+    keyring = recovery.repository.keyring
+    return None if keyring is None else keyring.state(recovery.application_id)
+
+
 def _archived_at(log: AppendLog[ArchiveEntry]) -> int | None:
     """Up to which moment all is archived, by the newest entries: words of those who ask an archiver say nothing of it."""
     return next((entry.safe_at for entry in islice(log.read_back(), _ENTRIES) if entry.safe_at is not None), None)
@@ -90,7 +97,7 @@ def _looked_into(recovery: RecoveryContext, patience: Retries) -> Repository | N
         return None
     keys = recovery.connections.storage(found.connection, found.backend) if found.backend != "filesystem" else None
     seals = recovery.repository.seals
-    return Repository(found.location, keys, patience, seal=None if seals is None else seals.keys)
+    return Repository(found.location, keys, patience, seal=None if seals is None else seals.keys, encryption=recovery.repository.encryption)
 
 
 def _is_there(recovery: RecoveryContext) -> bool:

@@ -4,6 +4,9 @@ Parquet's reader takes memory by the claims of a footer, and ends the process at
 this software writes and with the manifest's entry for the file. The reader also takes memory for whatever size a page claims, and zstd fills it from next to
 nothing. So the headers of pages are read first too: sizes, the number of values, the encoding.
 
+Of an encrypted segment the footer is decrypted here, and looked at in the same way. Its pages are not: who has no key could not have written one, so each is
+one of this software's as soon as it is decrypted.
+
 Both are Thrift's compact encoding. It is read without believing it: memory is bounded by the bytes there are. Read are only structs, lists, numbers and texts:
 headers and footers of Parquet files have nothing else.
 """
@@ -19,7 +22,9 @@ from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.parquet import encryption as parquet_encryption
 
+from streams_recovery.core.repository.encryption import NO_KEYS, DataKey, SegmentKeys
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.schema import check_schema
 
@@ -54,6 +59,9 @@ _DATA_PAGE: Final = 0
 
 # The file and its row groups.
 _MAGIC: Final = b"PAR1"
+_MAGIC_ENCRYPTED: Final = b"PARE"
+# AES in GCM, as encryption of Parquet lays it down: length, nonce, and the tag behind what is encrypted. 0 is the number of a footer among modules.
+_LENGTH, _NONCE, _FOOTER_MODULE = 4, 12, b"\0"
 _FOOTER_END: Final = 8
 # Of 4,000 row groups.
 _MOST_FOOTER: Final = 4 << 20
@@ -75,8 +83,8 @@ _LONGEST_HEADER: Final = 1 << 10
 class CheckedSegment:
     """The row groups of one segment, whose footer was found to be one of this software for this ``file`` of a manifest."""
 
-    def __init__(self, parquet: pq.ParquetFile, handle: BinaryIO, groups: list[Group], file: SegmentFile) -> None:
-        self._parquet, self._handle, self._groups, self._file = parquet, handle, groups, file
+    def __init__(self, parquet: pq.ParquetFile, handle: BinaryIO, groups: list[Group], file: SegmentFile, *, encrypted: bool) -> None:
+        self._parquet, self._handle, self._groups, self._file, self._encrypted = parquet, handle, groups, file, encrypted
         self.rows = [group.rows for group in groups]
 
     def unpacked(self, group: int, columns: Collection[str]) -> int:
@@ -85,7 +93,7 @@ class CheckedSegment:
 
     def batches(self, group: int, columns: Collection[str], *, rows: int) -> Iterator[pa.RecordBatch]:
         """These columns of one row group, in batches of so many rows. Raises ``Damaged``."""
-        for name in _leaves(columns):
+        for name in () if self._encrypted else _leaves(columns):
             self._check_pages(name, self._groups[group])
         with _as_damage(self._file):
             for batch in self._parquet.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False):
@@ -107,9 +115,12 @@ class CheckedSegment:
 
 
 @contextmanager
-def open_segment(handle: BinaryIO, file: SegmentFile, *, path: Path | None = None) -> Iterator[CheckedSegment]:
-    """The segment in a seekable file, which at ``path`` is read faster. Takes memory for its footer only. Raises ``Damaged``."""
-    groups = _claimed(handle, file)
+def open_segment(handle: BinaryIO, file: SegmentFile, keys: SegmentKeys = NO_KEYS, *, path: Path | None = None) -> Iterator[CheckedSegment]:
+    """The segment in a seekable file, which at ``path`` is read faster. Takes memory for its footer only. Raises ``Damaged``, and ``KeyUnavailable`` for an
+    encrypted one without its key among ``keys``.
+    """
+    key = keys.of(file.key)
+    groups = _claimed(handle, file, key)
     with _as_damage(file):
         parquet = pq.ParquetFile(
             handle if path is None else path,
@@ -117,16 +128,23 @@ def open_segment(handle: BinaryIO, file: SegmentFile, *, path: Path | None = Non
             pre_buffer=False,
             thrift_string_size_limit=_MOST_TEXT,
             thrift_container_size_limit=_MOST_OF_A_KIND,
+            decryption_properties=None if key is None else parquet_encryption.create_decryption_properties(key.secret),
         )
     with parquet:
         with _as_damage(file):
             check_schema(parquet.schema_arrow, where=file.key)
-        yield CheckedSegment(parquet, handle, groups, file)
+        yield CheckedSegment(parquet, handle, groups, file, encrypted=key is not None)
 
 
-def _claimed(handle: BinaryIO, file: SegmentFile) -> list[Group]:
+def encrypted_with(key: DataKey | None) -> object:
+    """The property of a Parquet writer that encrypts footer and columns with ``key``; None without one."""
+    return None if key is None else parquet_encryption.create_encryption_properties(key.secret)
+
+
+def _claimed(handle: BinaryIO, file: SegmentFile, key: DataKey | None) -> list[Group]:
     try:
-        groups = groups_of(_footer(handle, file))
+        footer = _footer(handle, file, _MAGIC if key is None else _MAGIC_ENCRYPTED)
+        groups = groups_of(footer if key is None else _decrypted(footer, key, file))
     except NotThrift as error:
         raise file.damaged(f"has no footer of a segment, it cannot be read: {error}") from None
     if (rows := sum(group.rows for group in groups)) != file.rows:
@@ -137,14 +155,34 @@ def _claimed(handle: BinaryIO, file: SegmentFile) -> list[Group]:
     return groups
 
 
-def _footer(handle: BinaryIO, file: SegmentFile) -> bytes:
+def _decrypted(footer: bytes, key: DataKey, file: SegmentFile) -> bytes:
+    """The footer within what the end of an encrypted file has: the algorithm with eight bytes of this file alone, then the footer."""
+    # Slow to import, and most segments are in clear.
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
+    reader = Reader(footer)
+    algorithm = reader.struct().get(1)
+    gcm = algorithm.get(1) if isinstance(algorithm, dict) else None
+    unique = gcm.get(2) if isinstance(gcm, dict) else None
+    if not isinstance(unique, bytes):
+        raise NotThrift("it is not encrypted as this software encrypts")
+    begin = reader.at + _LENGTH
+    nonce, sealed = footer[begin : begin + _NONCE], footer[begin + _NONCE :]
+    try:
+        return AESGCM(key.secret).decrypt(nonce, sealed, unique + _FOOTER_MODULE)
+    except (InvalidTag, ValueError):
+        raise file.damaged(f"cannot be decrypted with {key.key_id}: it was changed, or encrypted with another key") from None
+
+
+def _footer(handle: BinaryIO, file: SegmentFile, magic: bytes) -> bytes:
     size = handle.seek(0, os.SEEK_END)
     if size != file.bytes:
         raise file.damaged(f"has {size} bytes, not {file.bytes}")
     handle.seek(max(0, size - _FOOTER_END))
     end = handle.read(_FOOTER_END)
     length = int.from_bytes(end[:4], "little")
-    if end[4:] != _MAGIC or length > min(_MOST_FOOTER, size - _FOOTER_END):
+    if end[4:] != magic or length > min(_MOST_FOOTER, size - _FOOTER_END):
         raise file.damaged(f"claims a footer of {length} bytes, or has none: it cannot be read")
     handle.seek(size - _FOOTER_END - length)
     return handle.read(length)

@@ -15,14 +15,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from streams_recovery.core.errors import TransientError, lasting
+from streams_recovery.core.repository.encryption import NO_KEYS, DataKey, SegmentKeys
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.segments.checked import open_segment
+from streams_recovery.segments.checked import encrypted_with, open_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, largest_record, payload_bytes
 
 # Half of what a writing task needs: the rows that wait for their row group, and the same rows being encoded.
 ROW_GROUP_BYTES: Final = 32 << 20
 PAGE_BYTES: Final = 8 << 20
 READ_BYTES: Final = 8 << 20
+# An encrypted row group has one page in a column, as large as a page otherwise is: DuckDB 2.0 cannot decrypt a second one.
+ENCRYPTED_GROUP_BYTES: Final = PAGE_BYTES
+_ONE_PAGE: Final = 1 << 30
 
 
 class SegmentFacts:
@@ -53,24 +57,28 @@ class SegmentFacts:
         return SegmentFile(key=key, bytes=path.stat().st_size, sha256=sha256_of(path), **vars(self))
 
 
-def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> SegmentFile | None:
-    """Write ``batches`` to a new file at ``path``, zstd-compressed at this level. Returns what a manifest says of it, without a key: it has one when it is
-    stored. None, and no file, when there is no row.
+def write_segment(
+    batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int, key: DataKey | None = None
+) -> SegmentFile | None:
+    """Write ``batches`` to a new file at ``path``, zstd-compressed at this level, encrypted with ``key``. Returns what a manifest says of it, without a key of
+    an object: it has one when it is stored. None, and no file, when there is no row.
     """
-    facts = encode_segment(batches, path, compression_level=compression_level)
+    facts = encode_segment(batches, path, compression_level=compression_level, key=key)
     return None if facts is None else facts.of(path, key="")
 
 
-def encode_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> SegmentFacts | None:
+def encode_segment(
+    batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int, key: DataKey | None = None
+) -> SegmentFacts | None:
     """As ``write_segment``, without a look at the file that it has written. Memory is bounded by ``ROW_GROUP_BYTES`` and the size of a batch, not by the
     number of rows.
     """
     facts = SegmentFacts()
     writer: pq.ParquetWriter | None = None
     try:
-        for group in _row_groups(batches, facts):
+        for group in _row_groups(batches, facts, ROW_GROUP_BYTES if key is None else ENCRYPTED_GROUP_BYTES):
             if writer is None:
-                writer = _writer(path, compression_level)
+                writer = _writer(path, compression_level, key)
             writer.write_table(group, row_group_size=len(group))
     finally:
         if writer is not None:
@@ -78,20 +86,21 @@ def encode_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression
     return None if writer is None else facts
 
 
-def read_segment(path: Path, file: SegmentFile) -> Iterator[pa.RecordBatch]:
-    """The rows of the segment at ``path``, in order, in batches of about ``READ_BYTES``. ``file`` is what its manifest says of it.
+def read_segment(path: Path, file: SegmentFile, keys: SegmentKeys = NO_KEYS) -> Iterator[pa.RecordBatch]:
+    """The rows of the segment at ``path``, in order, in batches of about ``READ_BYTES``. ``file`` is what its manifest says of it, ``keys`` are those of its
+    repository.
 
     Memory is bounded by one row group, and that by what ``file`` says. Raises ``Damaged`` when it cannot be read as a segment with so many rows. It does
     not check the file's hash: see ``sha256_of``.
     """
-    with path.open("rb") as handle, open_segment(handle, file, path=path) as segment:
+    with path.open("rb") as handle, open_segment(handle, file, keys, path=path) as segment:
         # One group after the other: asked for all of them, Arrow keeps what it has read of the file until its end.
         for group, count in enumerate(segment.rows):
             rows = max(16, min(20_000, READ_BYTES * count // segment.unpacked(group, SEGMENT_SCHEMA.names)))
             yield from segment.batches(group, SEGMENT_SCHEMA.names, rows=rows)
 
 
-def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None) -> tuple[SegmentFile, bool]:
+def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None, *, keys: SegmentKeys = NO_KEYS) -> tuple[SegmentFile, bool]:
     """Facts about the rows of a file, in the form of the manifest's entry ``file`` for it, and whether their offsets ascend. ``digest`` gets all rows
     too.
 
@@ -99,7 +108,7 @@ def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None) 
     """
     facts = SegmentFacts()
     ascending = True
-    for batch in read_segment(path, file):
+    for batch in read_segment(path, file, keys):
         offsets = batch.column("offset")
         between = pc.pairwise_diff(offsets)
         ascending &= not facts.rows or offsets[0].as_py() > facts.last_offset
@@ -116,7 +125,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch], facts: SegmentFacts) -> Iterator[pa.Table]:
+def _row_groups(batches: Iterable[pa.RecordBatch], facts: SegmentFacts, most_bytes: int) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -125,14 +134,15 @@ def _row_groups(batches: Iterable[pa.RecordBatch], facts: SegmentFacts) -> Itera
         facts.add(batch)
         waiting.append(batch)
         size += batch.nbytes
-        if size >= ROW_GROUP_BYTES:
+        if size >= most_bytes:
             yield pa.Table.from_batches(waiting, SEGMENT_SCHEMA)
             waiting, size = [], 0
     if waiting:
         yield pa.Table.from_batches(waiting, SEGMENT_SCHEMA)
 
 
-def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
+def _writer(path: Path, compression_level: int, key: DataKey | None = None) -> pq.ParquetWriter:
+    pages = {"data_page_size": PAGE_BYTES} if key is None else {"data_page_size": _ONE_PAGE, "max_rows_per_page": _ONE_PAGE}
     return pq.ParquetWriter(
         path,
         SEGMENT_SCHEMA,
@@ -146,7 +156,8 @@ def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
         # Statistics of keys and values would repeat whole records, up to a megabyte each, in the footer.
         write_statistics=["offset", "timestamp"],
         write_page_checksum=True,
-        data_page_size=PAGE_BYTES,
+        encryption_properties=encrypted_with(key),
+        **pages,
     )
 
 

@@ -193,14 +193,14 @@ def open_sized(repository: Repository, file: SegmentFile) -> BinaryIO:
 
 def _batches(repository: Repository, file: SegmentFile, *columns: str, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
     """Columns of numbers, in order."""
-    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
+    with _opened(repository, file) as handle, open_segment(handle, file, repository.data_keys) as segment:
         for group in range(len(segment.rows)):
             yield from segment.batches(group, columns, rows=rows)
 
 
 def _sample(repository: Repository, file: SegmentFile, group: int, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:
     """The first or the last row group (0 or -1) of a segment; nothing of one that is too large to be looked into."""
-    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
+    with _opened(repository, file) as handle, open_segment(handle, file, repository.data_keys) as segment:
         number = range(len(segment.rows))[group]
         if segment.unpacked(number, columns) <= _MOST_SAMPLED:
             yield from segment.batches(number, columns, rows=rows)

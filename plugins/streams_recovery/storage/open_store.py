@@ -52,12 +52,10 @@ _RETRY_SECONDS = 60
 
 
 def key_in_file(path: Path) -> tuple[str | None, str]:
-    """The private key in a file that only its owner can read, or None; with why there is none. Raises ``ConfigInvalid`` for one that others can read."""
+    """A secret key in a file that only its owner can read, or None; with why there is none. Raises ``ConfigInvalid`` for one that others can read."""
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise ConfigInvalid(
-                f"{path} has the private key of the seals, and others can read it", next_step="give it mode 0600", path=str(path)
-            )
+            raise ConfigInvalid(f"{path} has a secret key, and others can read it", next_step="give it mode 0600", path=str(path))
         return path.read_text().strip(), ""
     except OSError as error:
         return None, f"{path} cannot be read: {error.strerror or type(error).__name__}"

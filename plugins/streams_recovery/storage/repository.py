@@ -18,6 +18,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, Refused
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.repository.encryption import NO_KEYS, DataKeys, KeyAccess, SegmentKeys, named_key
 from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.repository.seal import (
@@ -37,6 +38,7 @@ from streams_recovery.storage.objects import ObjectFile, mapped
 from streams_recovery.storage.open_store import create_file, creates_once, files_in, open_bucket, open_directory, removal, staged_in
 
 if TYPE_CHECKING:
+    from streams_recovery.storage.keys.keyring import Keyring
     from streams_recovery.storage.seals import Seals
 
 T = TypeVar("T")
@@ -50,6 +52,9 @@ _PAGE = 1000
 _BYTES_A_MINUTE_LOG2 = 26
 # User metadata of an object; its value is known to the one who created it.
 _CREATION = "creation"
+_PARQUET = ".parquet"
+# What an encrypted Parquet file begins with.
+_ENCRYPTED = b"PARE"
 # Places that were asked by this process whether they create an object only where there is none, and do. With the application it was asked for.
 _asked: set[tuple[StorageLocation, str]] = set()
 
@@ -73,8 +78,11 @@ class Repository:
         retries: Retries | None = None,
         *,
         seal: SealKeys | None = None,
+        encryption: KeyAccess | DataKeys | None = None,
     ) -> None:
         self.location = location
+        self.encryption = encryption
+        self._ring: Keyring | None = None
         self.seals = None if seal is None else self._seals(seal)
         self._adoptions: dict[str, dict[str, str]] = {}
         # Records that were asked for here and are forged, with the reason.
@@ -97,12 +105,27 @@ class Repository:
         # Opened here, so that both have one store.
         _ = self._store
         view = copy(self)
-        view.seals, view.forged = None, {}
+        view.seals, view.forged, view.encryption, view._ring = None, {}, None, None  # noqa: SLF001  # its own copy
         return view
 
     def with_seals(self, keys: SealKeys) -> Repository:
         """The same repository for a process that has these keys."""
-        return Repository(self.location, self._credentials, self._retries, seal=keys)
+        return Repository(self.location, self._credentials, self._retries, seal=keys, encryption=self.encryption)
+
+    @property
+    def keyring(self) -> Keyring | None:
+        """The data keys, for who has the key-encryption keys. None where ``storage.encryption`` is not set, and in a task."""
+        if self._ring is None and isinstance(self.encryption, KeyAccess):
+            # Slow to import, and not in every place where a repository in clear is read.
+            from streams_recovery.storage.keys.keyring import Keyring  # noqa: PLC0415
+
+            self._ring = Keyring(self, self.encryption)
+        return self._ring
+
+    @property
+    def data_keys(self) -> SegmentKeys:
+        """The keys of records, for those who read and write them."""
+        return self.encryption if isinstance(self.encryption, DataKeys) else self.keyring or NO_KEYS
 
     def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """The whole object, without its seal. For small ones: manifests, notes, locks. Raises ``NotFound``, ``Forged``, and ``Damaged`` for one of more than
@@ -219,6 +242,9 @@ class Repository:
         """
         # Not in parts: completing an upload in parts replaces an object that appeared meanwhile.
         with mapped(path) as content:
+            named = named_key(key) is not None
+            if key.endswith(_PARQUET) and ((self.encryption is not None and not named) or named != (content[:4] == _ENCRYPTED)):
+                raise Refused(f"{key} is not encrypted as it has to be", next_step="nothing was stored; report this", key=key)
             self._create("uploading", key, content)
 
     def require_suitable(self, application_id: str, *, whole: bool = True) -> None:

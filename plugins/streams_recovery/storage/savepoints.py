@@ -56,7 +56,7 @@ class SavepointStore:
         manifest is missing, and may raise. Raises ``Damaged`` when another one has this id, ``Refused`` for one that is too large to be read again.
         """
         key = self._layout.manifest(published.savepoint_id)
-        placed, tables = self._tables().placed(published, where=key)
+        placed, tables = self._tables().placed(published.with_key_named(), where=key)
         plain = packed_value(key, placed)
         stored = packed(plain)
         # Read once before anything is stored: a savepoint that no reader would accept must not exist.

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from spark_jobs.access import JobAccess
 from spark_jobs.transforms import archiver
 from streams_recovery.core.archive.log import Archive
 from streams_recovery.core.archive.tick import ArchiveSpec
@@ -19,6 +18,7 @@ from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.named_transactions import impatient_named_logs
 from streams_recovery.operations import archive
 from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.restore_steps import access_of
 from tests.support.applications.small import Small, configured, surviving
 from tests.support.spark.session import InSession
 
@@ -83,9 +83,7 @@ def archiving(
                     context=session.spark.sparkContext,
                     spec=spec,
                     logs=logs,
-                    access=JobAccess(
-                        connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials
-                    ),
+                    access=access_of(recovery),
                     cluster=cluster,
                     clock=clock,
                     monotonic=lambda: time.monotonic() + found.ahead + (100_000 if later.is_set() else 0),

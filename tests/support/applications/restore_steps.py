@@ -62,12 +62,22 @@ def load_of(ticket: RestoreTicket) -> ArtifactRef | None:
     return _LOADS.get(ticket.restore_id)
 
 
+def access_of(recovery: RecoveryContext) -> JobAccess:
+    """What the driver of a job is given."""
+    return JobAccess(
+        connection=recovery.connection,
+        location=recovery.repository.location,
+        credentials=recovery.credentials,
+        encryption=recovery.repository.encryption,
+    )
+
+
 def load(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef:
     """What the job of a load does, here."""
     assert job.spec is not None
     assert job.result_key is not None
-    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     spec = recovery.artifacts.read(RestoreSpec, job.spec)
+    access = access_of(recovery).for_tasks(spec)
     done = load_share(Share(partitions=spec.partitions, throttle=None, stall_seconds=spec.stall_seconds), access)
     logs = tuple(wanted.tp for wanted in whole(spec.partitions)) if spec.read_back else ()
     read = read_share(ReadShare(partitions=logs), access).partitions
@@ -85,7 +95,7 @@ def compare(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef | None:
     if job.spec is None or job.result_key is None:
         return None
     spec = recovery.artifacts.read(VerifySpec, job.spec)
-    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
+    access = access_of(recovery).for_tasks(spec)
     partitions = tuple(compare_rows(wanted, access, access.connection) for wanted in spec.partitions if not wanted.rows_proven)
     keys = tuple(
         KeysVerified(tp=wanted.tp, keys_compared=4, keys_different=0, examples=())

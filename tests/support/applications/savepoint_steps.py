@@ -79,7 +79,13 @@ def copied(recovery: RecoveryContext, plan: JobPlan) -> ArtifactRef | None:
     if plan.spec is not None and plan.result_key is not None:
         done = [
             copy_what_is_left(
-                recovery.connection, recovery.repository, recovery.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex
+                recovery.connection,
+                recovery.repository,
+                recovery.layout,
+                wanted,
+                compression_level=3,
+                attempt=uuid.uuid4().hex,
+                key=recovery.repository.data_keys.writing(recovery.application_id),
             )()
             for wanted in recovery.artifacts.read(BackupSpec, plan.spec).ranges
         ]

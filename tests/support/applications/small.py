@@ -12,8 +12,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
@@ -23,6 +21,7 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.state.read import batches_in
 from streams_recovery.storage.credentials import StorageCredentials
 from tests.support.applications.topic_records import produce
 
@@ -63,6 +62,7 @@ def small_application(  # noqa: PLR0913  # each is what some test changes
     consistency: Mapping[str, object] | None = None,
     guarantee: str = "exactly_once_v2",
     bucket: tuple[StorageLocation, StorageCredentials] | None = None,
+    encryption: Mapping[str, object] | None = None,
     tidy: bool = True,
 ) -> Iterator[Small]:
     """The application in ``directory``, its topics with a few records and its offsets, gone at the end if ``tidy``. ``bootstrap`` may be
@@ -75,7 +75,7 @@ def small_application(  # noqa: PLR0913  # each is what some test changes
         "name": "small",
         "application": {"id": name, "guarantee": guarantee, "session_timeout_ms": 1_000},
         "topics": {"inputs": names[:1], "outputs": names[1:2], **(topics or {})},
-        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository"), "encryption": encryption},
         "backup": {
             "survive_cluster_loss": False,
             "consistency": {"mode": "stop", "timeout_seconds": 2, **(consistency or {})},
@@ -177,8 +177,8 @@ def rows_of(recovery: RecoveryContext, manifest: Manifest, tp: TopicPartition) -
     found: list[dict[str, object]] = []
     for at, file in manifest.files():
         if at == tp:
-            with pq.ParquetFile(recovery.repository.open(file.key)) as parquet:
-                found += parquet.read().to_pylist()
+            for batch in batches_in(recovery.repository, [file]):
+                found += batch.to_pylist()
     return found
 
 

@@ -95,6 +95,7 @@ REPOSITORY = RepositoryFacts(
     archive=None,
     archive_news=False,
     second_place=None,
+    encryption=None,
 )
 TOPICS = (
     TopicStatus(name="orders-in", role=TopicRole.INPUT, partitions=2, records=1000, disk_bytes=GIB, lag=10),

@@ -8,6 +8,7 @@ from typing import Any
 from streams_recovery.config.monitor import Monitor
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicPartition, TopicRole
 from streams_recovery.core.remedies.transactions import OpenTransaction
+from streams_recovery.core.repository.encryption import EncryptionState
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.ownership import Role
@@ -197,6 +198,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "quarantine-left": {"repository": {"quarantines": (QUARANTINE,)}},
     "deletion-announced": deletion(),
     "pin-released": {"repository": {"leaving": {"20261121T010000Z-0000000002": NOW + DAY}}},
+    "keys-unavailable": {"repository": {"encryption": EncryptionState(keys=1, wrapped_by=("aws:arn",), problems=("it is disabled",))}},
     "one-place-only": {"repository": {"second_place": SecondPlace(place="s3://elsewhere", alone=("20261101T000000Z-0000000001",))}},
     "check-failed": check(causes=("missing-file",)),
     "check-overdue": check(at=NOW - 9 * DAY),

@@ -10,7 +10,8 @@ from streams_recovery.core.repository.layout import Layout
 ARGUMENTS = {
     "segment": (TopicPartition("t", 0), 0, 1, "a"),
     "range_table": ("t", "0" * 64),
-    "table": ("s", "store", "r", 0),
+    "table": ("s", "store", "r", "00000"),
+    "wrapped_key": ("k0000000000000001", 1),
     "retired": ("s", 1),
     "work": ("r", "n"),
 }

@@ -66,7 +66,12 @@ class InSession:
         from spark_jobs.job import do_job
         from spark_jobs.transforms.progress import Board
 
-        access = JobAccess(connection=job.connection, location=job.repository.location, credentials=job.credentials)
+        access = JobAccess(
+            connection=job.connection,
+            location=job.repository.location,
+            credentials=job.credentials,
+            encryption=job.repository.encryption,
+        )
         main = importlib.import_module(f"spark_jobs.{job.name}")
         log = ""
         told: list[JobReceipt] = []

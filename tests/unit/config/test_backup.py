@@ -15,7 +15,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from tests.support.examples.configurations import MINIMAL, refused, written
 
-_CREDENTIALS = {"connection", "seal", "mirror"}
+_CREDENTIALS = {"connection", "seal", "encryption", "mirror"}
 
 
 def test_a_location_has_every_key_but_the_way_to_the_credentials() -> None:

@@ -54,6 +54,7 @@ def test_nothing_is_lost_between_processes(kind: type[RecoveryError]) -> None:
 def test_exit_codes_tell_the_causes_apart() -> None:
     assert {kind.__name__: kind.exit_code for kind in CONCRETE if kind.exit_code not in (3, 7)} == {
         "ConfigInvalid": 2,
+        "KeyUnavailable": 2,
         "NoRoom": 2,
         "StoreUnsuitable": 2,
         "NotFound": 4,

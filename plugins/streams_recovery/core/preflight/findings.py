@@ -73,7 +73,7 @@ _KINDS: Final[Mapping[Stage, tuple[str, ...]]] = {
         "outputs",
         "unread-input",
     ),
-    Stage.STORAGE: ("store", "space", "repository", "not-sealed"),
+    Stage.STORAGE: ("store", "keys", "space", "repository", "not-sealed"),
     Stage.PLAN: ("label", "plan"),
 }
 STAGES: Final[Mapping[str, Stage]] = {kind: stage for stage, kinds in _KINDS.items() for kind in kinds}

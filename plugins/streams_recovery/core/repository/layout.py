@@ -53,6 +53,15 @@ class Layout:
         return f"{self.range_tables}{checked_name('topic', topic)}/{checked_name('hash', sha256)}.zst"
 
     @property
+    def keys(self) -> str:
+        """Prefix of the wrapped data keys."""
+        return f"{self.application_id}/keys/"
+
+    def wrapped_key(self, key_id: str, number: int) -> str:
+        """A data key as it was wrapped for the ``number``-th time."""
+        return f"{self.keys}{checked_name('key id', key_id)}/{number:012}.json"
+
+    @property
     def savepoints(self) -> str:
         return f"{self.application_id}/savepoints/"
 
@@ -255,10 +264,10 @@ class Layout:
         """Prefix of the numbered versions of one offset snapshot: one, or more when a step of its savepoint was repeated."""
         return f"{self.offset_snapshots}{checked_name('snapshot id', snapshot_id)}/"
 
-    def table(self, savepoint_id: str, store: str, run: str, partition: int) -> str:
+    def table(self, savepoint_id: str, store: str, run: str, part: str) -> str:
         """A part of a store's table that a person asked for. Nothing in the repository needs it."""
         names = checked_name("savepoint id", savepoint_id), checked_name("store", store), checked_name("run", run)
-        return f"{self.application_id}/tables/{'/'.join(names)}/part-{partition:05}.parquet"
+        return f"{self.application_id}/tables/{'/'.join(names)}/part-{checked_name('part', part)}.parquet"
 
     @property
     def probe(self) -> str:

@@ -1,4 +1,5 @@
-"""The manifest of a savepoint: format versions 8 and 9, as docs/format.md lays them down. Version 9 is that of a cut by the names of transactions.
+"""The manifest of a savepoint: format versions 8 to 10, as docs/format.md lays them down. Version 9 is that of a cut by the names of transactions, version 10
+that of a savepoint with encrypted segments, whatever its cut.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
 them asks for them.
@@ -7,7 +8,7 @@ them asks for them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from streams_recovery.core import codec
@@ -26,11 +27,13 @@ from streams_recovery.core.kafka_types import (
 )
 from streams_recovery.core.named_transactions.proof import NamedProof
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom, RescaledFrom
+from streams_recovery.core.repository.encryption import newest_key
 from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 from streams_recovery.core.topic_settings import InForce
 
 __all__ = [
+    "ENCRYPTED_VERSION",
     "FORMAT_VERSION",
     "NAMES_VERSION",
     "CopiedRange",
@@ -46,6 +49,7 @@ __all__ = [
 
 FORMAT_VERSION: Final = 8
 NAMES_VERSION: Final = 9
+ENCRYPTED_VERSION: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,10 +212,10 @@ class CutFacts(Captured):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest(CutFacts):
     """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
-    ``previous_sha256`` and ``encryption_key_id`` are reserved.
+    ``encryption_key_id`` is the newest data key of its segments, None when they are in clear. ``previous_sha256`` is reserved.
     """
 
-    format_version: Literal[8, 9]
+    format_version: Literal[8, 9, 10]
     savepoint_id: str
     application_id: str
     guarantee: Guarantee
@@ -219,7 +223,18 @@ class Manifest(CutFacts):
     topics: tuple[TopicImage, ...]
     provenance: Provenance
     previous_sha256: None = None
-    encryption_key_id: None = None
+    encryption_key_id: str | None = None
+
+    @property
+    def version_it_has(self) -> Literal[8, 9, 10]:
+        """The version of the format that what it has makes it."""
+        return self.proof.format_version if self.encryption_key_id is None else ENCRYPTED_VERSION
+
+    def with_key_named(self) -> Manifest:
+        """The same with the newest data key of its files: those that no table holds yet, and those that it was made of."""
+        new = (one.file.key for topic in self.topics for image in topic.partitions for one in image.ranges.new if one.file is not None)
+        made = replace(self, encryption_key_id=newest_key(new, self.encryption_key_id))
+        return replace(made, format_version=made.version_it_has)
 
     @property
     def unattributed(self) -> tuple[str, ...]:

@@ -146,8 +146,8 @@ def savepoint_of(application_id: str, key: str) -> str | None:
 
 
 def before_manifests(layout: Layout) -> tuple[str, ...]:
-    """Prefixes of records that the second place gets before the savepoints: who vouches for these, and offsets that were kept with them."""
-    return (layout.adopted, layout.offset_snapshots)
+    """Prefixes of records that the second place gets before the savepoints: who vouches for these, what opens them, and offsets that were kept with them."""
+    return (layout.adopted, layout.keys, layout.offset_snapshots)
 
 
 def of_archive(layout: Layout) -> tuple[str, ...]:

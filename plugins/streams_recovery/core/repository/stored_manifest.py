@@ -24,7 +24,16 @@ from streams_recovery.core.repository.checked import (
     check_tables,
 )
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom, RescaledFrom
-from streams_recovery.core.repository.manifest import FORMAT_VERSION, NAMES_VERSION, Manifest, PartitionImage, TopicImage, partition_images
+from streams_recovery.core.repository.encryption import KEY_ID
+from streams_recovery.core.repository.manifest import (
+    ENCRYPTED_VERSION,
+    FORMAT_VERSION,
+    NAMES_VERSION,
+    Manifest,
+    PartitionImage,
+    TopicImage,
+    partition_images,
+)
 from streams_recovery.core.repository.ranges import COMPACTED, NOTHING, ArchiveFacts, RangeColumns
 from streams_recovery.core.words import LAST_MOMENT
 
@@ -35,10 +44,10 @@ def read(data: bytes, *, where: str) -> Manifest:
     """
     plain = codec.loads(dict[str, object], data, where=where)
     version = plain.get("format_version")
-    if type(version) is not int or version not in (FORMAT_VERSION, NAMES_VERSION):
+    if type(version) is not int or version not in (FORMAT_VERSION, NAMES_VERSION, ENCRYPTED_VERSION):
         shown = f"{version!r:.80}"
         raise Damaged(
-            f"{where} has format version {shown}, this software reads {FORMAT_VERSION} and {NAMES_VERSION}",
+            f"{where} has format version {shown}, this software reads {FORMAT_VERSION} to {ENCRYPTED_VERSION}",
             next_step="use the release of this software that wrote the savepoint",
             where=where,
             version=version if isinstance(version, int) else shown,
@@ -146,9 +155,10 @@ def _check_proof(manifest: Manifest, where: str) -> None:
 
 def _check_names(manifest: Manifest, where: str) -> None:
     """Raise ``Damaged`` for a cut by the names of transactions in another format than its own, or that does not fit the savepoint."""
-    if manifest.format_version != manifest.proof.format_version:
+    key = manifest.encryption_key_id
+    if manifest.format_version != manifest.version_it_has or (key is not None and KEY_ID.fullmatch(key) is None):
         raise Damaged(
-            f"{where} has format version {manifest.format_version}, and its proof is of version {manifest.proof.format_version}",
+            f"{where} has format version {manifest.format_version}, and its proof and its key {key!r:.40} are of version {manifest.version_it_has}",
             next_step="do not use this savepoint; verify the repository and choose another one",
             where=where,
         )

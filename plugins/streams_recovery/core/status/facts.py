@@ -20,6 +20,7 @@ from streams_recovery.core.checks.facts import AdviceFacts
 from streams_recovery.core.kafka_types import GroupDescription
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.transactions import OpenTransaction
+from streams_recovery.core.repository.encryption import EncryptionState
 from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.retention import DeletionOutlook
@@ -158,7 +159,7 @@ class RepositoryFacts(RepositoryOutline):
     savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are ids of savepoints and restores that have a time that
     has not come, or say that they are of one. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where records are
     believed by their seals. ``archive_news``: it has input that the state a restore begins from has not read.
-    ``second_place`` is None without one.
+    ``second_place`` is None without one, ``encryption`` where records are in clear.
     """
 
     newest: SavepointSummary | None
@@ -180,6 +181,7 @@ class RepositoryFacts(RepositoryOutline):
     sealed: bool
     archive_news: bool
     second_place: SecondPlace | None
+    encryption: EncryptionState | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

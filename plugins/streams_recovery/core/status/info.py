@@ -15,6 +15,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.encryption import EncryptionState
 from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import SEALED, forged_records, seal_of_savepoint
@@ -47,7 +48,8 @@ class ApplicationInfo(Glance):
     without one; ``objective_met`` is None if nothing is promised and nothing scheduled. ``problems`` are parts that could not be looked
     at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals. ``sites`` are as they are on
     record now, with what the monitor last saw of them. ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the ``archive``
-    as it is now, None if nothing was ever archived. ``second_place`` is as it is now, None without one.
+    as it is now, None if nothing was ever archived. ``second_place`` and ``encryption`` are as they are now, None
+    without them.
     """
 
     source: InfoSource
@@ -66,6 +68,7 @@ class ApplicationInfo(Glance):
     loss_objective_seconds: float | None
     unsaved_outputs: tuple[str, ...] = ()
     second_place: SecondPlace | None = None
+    encryption: EncryptionState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +193,8 @@ def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:
         yield f"    {name}: {value}"
     if info.second_place is not None:
         yield f"    second place: {info.second_place}"
+    if info.encryption is not None:
+        yield f"    encryption: {info.encryption}"
 
 
 def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:

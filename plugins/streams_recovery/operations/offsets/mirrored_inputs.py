@@ -298,7 +298,7 @@ class _Archived:
         with workspace("a segment is fetched") as directory:
             for file in files:
                 fetch(self._repository, file, directory / "segment.parquet")
-                for batch in read_segment(directory / "segment.parquet", file):
+                for batch in read_segment(directory / "segment.parquet", file, self._repository.data_keys):
                     yield _between(batch, begin, end)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from streams_recovery.core.approval import pin_of
 from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.repository.encryption import needed_keys
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_confirmed
@@ -19,10 +20,12 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     """Plan what this restore would do now. Changes nothing. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as
     absent.
 
-    Raises ``Refused`` for a missing confirmation, then as the request's strategy.
+    Raises ``Refused`` for a missing confirmation, then as the request's strategy, then ``KeyUnavailable`` for records whose key cannot be had.
     """
     check_confirmed(recovery, request.safeguards)
     planned = request.plan(recovery, mine or {})
+    if recovery.repository.keyring is not None:
+        recovery.repository.keyring.require(needed_keys(planned))
     deploy = request.deployment(recovery, planned)
     otherwise = _deployed_otherwise(recovery, deploy) if request.DEPLOYS_AS_BEFORE else ()
     return replace(planned, deploy=deploy, warnings=(*planned.warnings, *otherwise))

@@ -96,6 +96,7 @@ def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tai
             tail,
             compression_level=recovery.config.backup.compression_level,
             attempt=f"{ticket.savepoint_id}-{time.monotonic_ns():x}",
+            key=recovery.repository.data_keys.writing(recovery.application_id),
         )
     except RecoveryError as error:
         error.add_note(f"while the unread tail {tail.tp} [{tail.start}, {tail.end}) was copied")

@@ -202,6 +202,7 @@ def assemble(
         application_id=ticket.application_id,
         guarantee=guarantee,
         parent_id=plan.parent_id,
+        encryption_key_id=None if parent is None else parent.encryption_key_id,
         topics=topics,
         provenance=Provenance(
             run_id=ticket.request.run_id,

@@ -192,7 +192,7 @@ def batches_in(repository: Repository, files: Iterable[SegmentFile]) -> Iterator
     with workspace("a segment is fetched") as directory:
         for file in files:
             fetch(repository, file, directory / "segment.parquet")
-            yield from read_segment(directory / "segment.parquet", file)
+            yield from read_segment(directory / "segment.parquet", file, repository.data_keys)
 
 
 def _rows(repository: Repository, image: PartitionImage) -> Iterator[Entry]:

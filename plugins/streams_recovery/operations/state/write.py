@@ -15,6 +15,7 @@ import pyarrow as pa
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Refused
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -173,10 +174,11 @@ def _image(recovery: RecoveryContext, topic: TopicImage, image: PartitionImage, 
 
 
 def _stored(recovery: RecoveryContext, tp: TopicPartition, image: PartitionImage, end: int, entries: Sequence[Entry]) -> SegmentFile:
-    key = recovery.layout.segment(tp, edited_from(image), end, f"edit-{uuid.uuid4().hex}")
+    data_key = recovery.repository.data_keys.writing(recovery.application_id)
+    key = recovery.layout.segment(tp, edited_from(image), end, attempt_with(f"edit-{uuid.uuid4().hex}", data_key))
     with workspace("a table is written") as directory:
         path = directory / "segment.parquet"
-        segment = write_segment(_batches(entries), path, compression_level=recovery.config.backup.compression_level)
+        segment = write_segment(_batches(entries), path, compression_level=recovery.config.backup.compression_level, key=data_key)
         if segment is None:
             raise Damaged(f"no row of {tp} was written", next_step="write the table again")
         recovery.repository.put_file(key, path)

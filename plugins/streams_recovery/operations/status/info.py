@@ -8,7 +8,7 @@ from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.status.info import ApplicationInfo, PresentFacts, info_of_report, info_of_repository
 from streams_recovery.core.status.report import come_by, newest_exact
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.second_place import see_second_place
+from streams_recovery.operations.second_place import see_encryption, see_second_place
 from streams_recovery.operations.status.log import newest
 from streams_recovery.operations.status.stored import limits, outline, see_archive, sites_now
 
@@ -36,4 +36,4 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
         if report is not None
         else info_of_repository(name, application_id, found, present, forged=recovery.repository.forged)
     )
-    return replace(info, second_place=see_second_place(recovery))
+    return replace(info, second_place=see_second_place(recovery), encryption=see_encryption(recovery))

@@ -35,7 +35,7 @@ from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.check import newest_check
 from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
-from streams_recovery.operations.second_place import see_second_place
+from streams_recovery.operations.second_place import see_encryption, see_second_place
 from streams_recovery.operations.status.savepoints import Savepoints, began, ids_below, lock_now, lock_records, open_restores
 from streams_recovery.operations.status.stored import ArchiveSeen
 from streams_recovery.operations.unfinished import restores_of
@@ -82,6 +82,7 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: Archive
         archive=seen.status,
         archive_news=seen.news,
         second_place=see_second_place(recovery),
+        encryption=see_encryption(recovery),
         # Last: all that was read by then was asked whose it is.
         forged=forged_records(recovery.repository.forged),
         forged_count=len(recovery.repository.forged),

@@ -35,7 +35,7 @@ AGAIN = "streams-recovery preflight orders --for backup"
 # Who makes a finding, and the argument that is its kind.
 MAKERS = ("warning", "blocking_finding", "refused", "PreflightFinding")
 # What it is given in variables, by these values.
-IN_VARIABLES = {"hold", "unfinished", "site", "topics", "outputs", "managed-elsewhere", "autoscaler", "store"}
+IN_VARIABLES = {"hold", "unfinished", "site", "topics", "outputs", "managed-elsewhere", "autoscaler", "store", "keys"}
 
 
 def kinds_in_code() -> Iterator[str]:

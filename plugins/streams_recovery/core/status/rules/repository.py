@@ -83,6 +83,21 @@ def _find_second_place(observed: ObservedApplication, limits: Limits) -> Iterato
         yield finding(ONE_PLACE, Severity.WARNING, f"{seen}: a lost store would lose them", remedies=remedies, numbers=numbers)
 
 
+KEYS = "keys-unavailable"
+
+
+def _find_keys(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    seen = observed.repository.encryption if observed.repository else None
+    if seen is not None and seen.problems:
+        yield finding(
+            KEYS,
+            Severity.CRITICAL,
+            f"{seen}: a savepoint or a restore that needs it is refused",
+            remedies=[command("keys", "list", observed.name)],
+            numbers={"problems": float(len(seen.problems))},
+        )
+
+
 FAILED, OVERDUE = "check-failed", "check-overdue"
 
 
@@ -241,6 +256,7 @@ RULES: Final = (
     Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quarantines),
     Rule(kinds=(ANNOUNCED, RELEASED), parts=(PartName.REPOSITORY,), find=_find_deletion),
     Rule(kinds=(ONE_PLACE,), parts=(PartName.REPOSITORY,), find=_find_second_place),
+    Rule(kinds=(KEYS,), parts=(PartName.REPOSITORY,), find=_find_keys),
     Rule(kinds=(FAILED, OVERDUE), parts=(PartName.REPOSITORY,), find=_find_checks),
     Rule(kinds=(DRILL_FAILED, DRILL_OVERDUE, RPO, RTO, LOSS), parts=(PartName.REPOSITORY,), find=_find_drills),
     Rule(kinds=(GROWS,), find=_find_repository_growth),
