@@ -26,9 +26,9 @@ KEYS = sorted(path.relative_to(GOOD).as_posix() for path in GOOD.rglob("*") if p
 
 
 def objects(s3: S3Server, location: StorageLocation) -> dict[str, bytes]:
-    """What Amazon's own client finds below the prefix, without the probe."""
+    """What Amazon's own client finds below the prefix, without the probe and what says which places hold the repository."""
     found = s3.client().list_objects_v2(Bucket=location.bucket, Prefix=location.prefix)["Contents"]
-    keys = [one["Key"] for one in found if "/probe/" not in one["Key"]]
+    keys = [one["Key"] for one in found if "/probe/" not in one["Key"] and "/places/" not in one["Key"]]
     return {key.removeprefix(f"{location.prefix}/"): s3.client().get_object(Bucket=location.bucket, Key=key)["Body"].read() for key in keys}
 
 

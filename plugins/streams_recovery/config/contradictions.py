@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import PurePath
 
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.rules import AFTER_SAVEPOINTS
 from streams_recovery.config.sandbox import clash
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible
@@ -35,6 +36,7 @@ def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Coll
         *_clones_without_original(configs, configured),
         *_unknown_sources(configs, configured),
         *_scheduled_and_off(configs),
+        *_behind_nothing(configs),
     ):
         for name in one.names:
             found.setdefault(name, []).append(one)
@@ -142,6 +144,18 @@ def _scheduled_and_off(configs: Mapping[str, ApplicationConfig]) -> Iterator[Con
                     frozenset({name}),
                     f"take '{group}' out of dags.without, or write {' and '.join(one.never for one in runs)}",
                 )
+
+
+def _behind_nothing(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
+    """Second places that are to be filled behind savepoints that no schedule takes."""
+    for name, config in configs.items():
+        second = config.storage.second_place
+        if second is not None and second.schedule == AFTER_SAVEPOINTS and config.backup.schedule is None:
+            yield Contradiction(
+                f"storage.mirror.schedule of {name} is {AFTER_SAVEPOINTS}, and backup.schedule is none: the second place would be filled behind nothing",
+                frozenset({name}),
+                "give storage.mirror.schedule times of its own, or write none there and fill it by `streams-recovery mirror`",
+            )
 
 
 @dataclass(frozen=True, slots=True)

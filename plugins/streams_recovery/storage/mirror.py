@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout, overlap
 from streams_recovery.core.repository.mirror import MirroredObject
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -58,7 +60,7 @@ def require_apart(first: Repository, other: Repository, application_id: str, *, 
     if not same and asks:
         other.require_suitable(application_id, whole=False)
     if not same and "filesystem" not in (first.location.backend, other.location.backend):
-        probes = [_probe(one, application_id) for one in (first, other)]
+        probes = [_mark(one, Layout(application_id).probe) for one in (first, other)]
         same = probes[0] is not None and probes[0] == probes[1]
     if same:
         raise ConfigInvalid(
@@ -68,11 +70,49 @@ def require_apart(first: Repository, other: Repository, application_id: str, *, 
         )
 
 
-def _probe(repository: Repository, application_id: str) -> bytes | None:
+def require_paired(first: Repository, other: Repository, layout: Layout, *, back: bool, marks: bool) -> None:
+    """Raise ``Refused`` where ``other`` holds another repository of this application id, or was filled from here and is empty now: that is a directory that is
+    not mounted, or a place that somebody has emptied. On the way ``back`` a target without any mark is a new one. With ``marks`` both places are marked.
+    """
+    here, there = (_mark(one, layout.repository_id) for one in (first, other))
+    note = layout.filled(hashlib.sha256(str(other.location).encode()).hexdigest()[:16])
+    if there is not None and there != here and not (back and here is None):
+        raise Refused(
+            f"{other.location} holds another repository of {layout.application_id}"
+            + (" than" if here is not None else ", or a copy of one that was lost here: no mark says that it is one of")
+            + f" {first.location}",
+            next_step="give each repository a second place of its own, by another bucket, prefix or path; where this one was lost and is new, fill it from "
+            "its second place before anything else, by `mirror --from mirror`",
+            place=str(other.location),
+        )
+    if there is None and not back and _mark(first, note) is not None:
+        raise Refused(
+            f"{other.location} was filled from {first.location}, and is empty now: it is not mounted, or somebody has emptied it",
+            next_step="mount it; in place of one that was emptied write another prefix or path into storage.mirror, which is filled anew",
+            place=str(other.location),
+        )
+    if not marks:
+        return
+    mark = here or there or json.dumps({"repository": uuid.uuid4().hex}).encode()
+    for place, known in ((first, here), (other, there)):
+        if known is None:
+            _created(lambda place=place: place.create(layout.repository_id, mark))  # type: ignore[misc]
+    if _mark(first, layout.repository_id) != _mark(other, layout.repository_id):
+        raise RepositoryUnavailable(f"{first.location} and {other.location} are being marked by another run", next_step="run again")
+    if not back:
+        _created(lambda: first.create(note, json.dumps({"place": str(other.location)}).encode()))
+
+
+def _mark(repository: Repository, key: str) -> bytes | None:
     try:
-        return repository.get(Layout(application_id).probe, most_bytes=MOST_BYTES_OF_ENTRY)
+        return repository.get(key, most_bytes=MOST_BYTES_OF_ENTRY)
     except NotFound:
         return None
+
+
+def note_proven(other: Repository, layout: Layout, savepoint_id: str) -> None:
+    """Write down, in a second place, that a savepoint was proven there with all that it names."""
+    _created(lambda: other.create(layout.proven(savepoint_id), json.dumps({"savepoint_id": savepoint_id}).encode()))
 
 
 def _created(create: Callable[[], None]) -> None:

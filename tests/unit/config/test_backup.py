@@ -63,6 +63,17 @@ def test_a_second_place_that_is_none_is_refused(tmp_path: Path, mirror: str, sai
     assert said in refused(tmp_path, MINIMAL.replace("path: repository", f"path: repository\n  mirror: {mirror}"))
 
 
+def test_a_second_place_that_would_be_filled_behind_no_savepoint_is_refused(tmp_path: Path) -> None:
+    text = MINIMAL.replace("path: repository", "path: repository\n  mirror: {backend: filesystem, path: elsewhere}")
+    never = text.replace("survive_cluster_loss: true", "survive_cluster_loss: true\n  schedule: none")
+    assert never != text
+    written(tmp_path, never)
+    (said,) = load_all(tmp_path, {}).broken.values()
+    assert "the second place would be filled behind nothing" in str(said)
+    written(tmp_path, never.replace("path: elsewhere}", "path: elsewhere, schedule: none}"))
+    assert not load_all(tmp_path, {}).broken
+
+
 def test_a_second_place_can_be_switched_off_by_a_variable(tmp_path: Path) -> None:
     mirror = "mirror:\n    enabled: ${SECOND}\n    backend: filesystem\n    path: repository"
     text = MINIMAL.replace("path: repository", f"path: repository\n  {mirror}")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import NAME, checked_name
-from streams_recovery.core.repository.seal import ADOPTED
+from streams_recovery.core.repository.seal import ADOPTED, PLACES
 from streams_recovery.core.words import is_id
 
 _ARTIFACT = re.compile(
@@ -273,6 +273,24 @@ class Layout:
     def probe(self) -> str:
         """The object that a bucket is asked with whether it creates an object only where there is none."""
         return f"{self.application_id}/probe/{PROBE}"
+
+    @property
+    def places(self) -> str:
+        """Prefix of the records of which places hold this repository."""
+        return f"{self.application_id}/{PLACES}/"
+
+    @property
+    def repository_id(self) -> str:
+        """The object that is the same in all places of one repository, and that no other repository has."""
+        return f"{self.places}repository.json"
+
+    def filled(self, digest: str) -> str:
+        """The record, in the first place, that the second place whose address has this digest is filled from here."""
+        return f"{self.places}filled-{checked_name('digest', digest)}.json"
+
+    def proven(self, savepoint_id: str) -> str:
+        """The record, in a second place, that a savepoint was proven there with all that it names."""
+        return f"{self.places}proven/{checked_name('savepoint id', savepoint_id)}.json"
 
     @property
     def restores(self) -> str:

@@ -22,6 +22,7 @@ from streams_recovery.core.words import is_id
 KEY_BYTES: Final = 32
 # The log of adopted records, below an application.
 ADOPTED: Final = "adopted/"
+PLACES: Final = "places"
 PUBLIC_PREFIX: Final = "ed25519:"
 # At most so many bytes come on top of the content.
 MOST_SEAL_BYTES: Final = 512
@@ -171,11 +172,12 @@ def seal_of_savepoint(*, sealed: bool, adopted: bool) -> str:
 
 def carries_seal(key: str) -> bool:
     """True if an object of this key has a seal where seals are in use. All have but those that a sealed object names by their hash (segments, range tables,
-    the page of a report), and those that no decision is made from: exported tables, how far a job is, and what a store is tried with.
+    the page of a report), and those that no decision is made from: exported tables, how far a job is, and what a store is tried with; and those that say which
+    places hold a repository, because who copies has no private key.
     """
     _, _, below = key.partition("/")
     kind, _, rest = below.partition("/")
-    if kind in ("ranges", "segments", "tables", "probe"):
+    if kind in ("ranges", "segments", "tables", "probe", PLACES):
         return False
     if kind == "restores":
         return not rest.endswith("/report.md")

@@ -17,6 +17,7 @@ from typing import Final
 from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import ENTRY_READERS, MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.core.repository.mirror import (
     MirroredObject,
@@ -43,7 +44,7 @@ from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, re
 from streams_recovery.storage.archive_logs import archive_entries
 from streams_recovery.storage.json_object import read_value
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.mirror import copy_object, prove_object, require_apart
+from streams_recovery.storage.mirror import copy_object, note_proven, prove_object, require_apart, require_paired
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
@@ -94,7 +95,7 @@ def plan_mirror(recovery: RecoveryContext, *, full: bool = False, back: bool = F
     one.
     """
     found = places(recovery)
-    require_apart(found.first, found.other, recovery.application_id, asks=False)
+    _require_two(recovery, found, back=back, writes=False)
     return _planned(recovery, found, full=full, back=back)
 
 
@@ -106,9 +107,16 @@ def fill_mirror(
     the target is where expiry works, so its lock is held. Raises ``LockHeld`` then.
     """
     found = places(recovery)
-    require_apart(found.first, found.other, recovery.application_id, asks=True)
+    _require_two(recovery, found, back=back, writes=True)
     with _lock_of_target(recovery, found) if back else nullcontext():
-        return _Copying(found, _planned(recovery, found, full=full, back=back), say).report()
+        return _Copying(found, _planned(recovery, found, full=full, back=back), say, notes=not back).report()
+
+
+def _require_two(recovery: RecoveryContext, found: Places, *, back: bool, writes: bool) -> None:
+    """Raise unless these are two places of one repository; nothing is written before that is known."""
+    for asks in (False, True)[: 1 + writes]:
+        require_apart(found.first, found.other, recovery.application_id, asks=asks)
+        require_paired(found.first, found.other, recovery.layout, back=back, marks=asks)
 
 
 @contextmanager
@@ -142,16 +150,19 @@ def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool
     # The second place before the first one: what is copied by another run meanwhile is only read once more.
     there = found.other.sizes(f"{recovery.application_id}/")
     here = found.first.sizes(f"{recovery.application_id}/")
-    gathering = _Gathering(recovery, found, here, {} if full else there)
+    gathering = _Gathering(recovery, found, here, {} if full else there, back=back)
     if not back:
         gathering.pass_over_what_was_written(there)
     return gathering.plan(there, str(found.other.location))
 
 
 class _Gathering:
-    """What the second place should have, each object behind those that it names. What ``known`` has of savepoints was proven by an earlier run."""
+    """What the second place should have, each object behind those that it names. A savepoint that ``known`` has was proven by an earlier run if that says so:
+    the tools of a cloud may have copied a manifest without its files. On the way ``back`` the record of its publication says that.
+    """
 
-    def __init__(self, recovery: RecoveryContext, found: Places, here: Mapping[str, int], known: Mapping[str, int]) -> None:
+    def __init__(self, recovery: RecoveryContext, found: Places, here: Mapping[str, int], known: Mapping[str, int], *, back: bool) -> None:
+        self._back = back
         self._recovery, self._places, self._here, self._known = recovery, found, here, known
         self._layout = recovery.layout
         self._tables = RangeTables(recovery.repository, recovery.layout)
@@ -269,7 +280,7 @@ class _Gathering:
         ids = [one for one in reversed(store.ids()) if store.key(one) in self._here]
         # On the way back: what has expired in the first place stays expired.
         ids = [one for one in ids if (key := store.key(one)) in there or not self._has_expired(key, copies.get(one, ()))]
-        missing = [one for one in ids if store.key(one) not in self._known]
+        missing = [one for one in ids if not self._is_proven(store, one)]
         vouched = self._vouched(store) if missing else frozenset()
         for savepoint_id in missing:
             key = store.key(savepoint_id)
@@ -284,10 +295,13 @@ class _Gathering:
                 continue
             tables = tuple(self._layout.range_table(topic.name, ref.sha256) for topic in outline.topics for ref in topic.tables)
             yield replace(self._object(key), needs=tables)
-        # Its record comes when the manifest was proven. Without one it may have arrived broken.
         for one in ids:
-            if store.key(one) in self._known:
-                yield self._object(store.key(one), vouched=self._layout.published(one) in self._known)
+            if self._is_proven(store, one):
+                yield self._object(store.key(one), vouched=True)
+
+    def _is_proven(self, store: SavepointStore, savepoint_id: str) -> bool:
+        record = self._layout.published(savepoint_id) if self._back else self._layout.proven(savepoint_id)
+        return store.key(savepoint_id) in self._known and record in self._known
 
     def _has_expired(self, key: str, copies: Collection[str]) -> bool:
         """True where a copy in the other place is this manifest, byte for byte: whoever lays something else there hides no savepoint."""
@@ -300,7 +314,7 @@ class _Gathering:
         return frozenset(
             ref.sha256
             for savepoint_id, one in store.summaries().items()
-            if isinstance(one, Publication) and store.key(savepoint_id) in self._known
+            if isinstance(one, Publication) and self._is_proven(store, savepoint_id)
             for refs in one.tables.values()
             for ref in refs
         )
@@ -329,9 +343,10 @@ class _Gathering:
 
 
 class _Copying:
-    """A plan that is carried out. Objects that failed are remembered: what needs them does not come."""
+    """A plan that is carried out. Objects that failed are remembered: what needs them does not come. It ``notes`` in the second place what was proven there."""
 
-    def __init__(self, found: Places, plan: MirrorPlan, say: Callable[[str], None]) -> None:
+    def __init__(self, found: Places, plan: MirrorPlan, say: Callable[[str], None], *, notes: bool) -> None:
+        self._notes = notes
         self._places, self._plan, self._say = found, plan, say
         self._failed: dict[str, str] = dict.fromkeys(plan.different, "is in the second place with other bytes")
         self._gone: set[str] = set()
@@ -386,6 +401,8 @@ class _Copying:
 
     def _tell(self, step: MirrorStep) -> None:
         savepoint_id = savepoint_of(self._plan.application_id, step.what.key)
+        if savepoint_id is not None and self._notes:
+            note_proven(self._places.other, Layout(self._plan.application_id), savepoint_id)
         if savepoint_id is not None:
             self._say(f"savepoint {savepoint_id} is in two places")
         elif time.monotonic() - self._message_at > _MESSAGE_SECONDS:

@@ -54,8 +54,9 @@ def there(recovery: RecoveryContext) -> Path:
 
 
 def files(root: Path) -> dict[str, str]:
-    """The objects of a repository by their keys, with their hashes."""
-    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in root.rglob("*") if path.is_file()}
+    """The objects of a repository by their keys, with their hashes, without those that say which places hold it."""
+    found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    return {key: hashlib.sha256(path.read_bytes()).hexdigest() for key, path in found.items() if "/places/" not in key}
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_second_run_copies_and_reads_nothing_but_the_newest_entries_and_only_w
     first = maintenance.fill_mirror(two)
     again = maintenance.fill_mirror(two)
     assert (first.copied > 0, again.copied, again.savepoints) == (True, 0, ())
-    assert again.proven == 5, "the newest pin, the newest hold, the newest entry of a journal, and two manifests that have no record"
+    assert again.proven == 3, "the newest pin, the newest hold, the newest entry of a journal"
     third(two)
     new = maintenance.plan_mirror(two)
     assert new.savepoints == (THIRD,)
@@ -111,7 +112,7 @@ def test_a_run_that_is_killed_leaves_only_whole_savepoints_and_the_next_one_goes
     left, create = [at], Repository.create
 
     def dying(self: Repository, key: str, data: bytes, *, previous: str | None = None) -> None:
-        left[0] -= 1
+        left[0] -= "/places/" not in key
         if left[0] < 0:
             raise Killed
         create(self, key, data, previous=previous)
@@ -347,6 +348,87 @@ def test_the_lock_of_a_sealed_place_is_sealed(two: RecoveryContext) -> None:
     assert len(records) > 1
     for key in records:
         assert reader.get(key), "it raises Forged without a seal"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_manifest_that_the_tools_of_a_cloud_have_copied_is_proven_with_all_that_it_names(
+    two: RecoveryContext, second: Callable[[], RecoveryContext], broken: bool
+) -> None:
+    third(two)
+    segment = f"golden/segments/{NEWEST}"
+    for key in (*map(two.layout.manifest, (FIRST, SECOND, THIRD)), two.layout.published(THIRD), *([segment] if broken else [])):
+        copied = there(two) / key
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        data = path_of(two, key).read_bytes()
+        copied.write_bytes(data[::-1] if key == segment else data)
+    report = maintenance.fill_mirror(two)
+    if broken:
+        assert [one.key for one in report.damaged] == [segment]
+        assert [one.key for one in maintenance.fill_mirror(two).damaged] == [segment], "also by the next run"
+        return
+    assert (report.damaged, report.savepoints) == ((), ())
+    assert checked(second(), "full").good
+    assert maintenance.plan_mirror(two).steps == ()
+
+
+def test_a_second_place_has_one_repository_of_an_application_id(two: RecoveryContext, golden: OpenGolden) -> None:
+    maintenance.fill_mirror(two)
+    other = with_mirror(golden("good", place="another"), there(two))
+    third(other)
+    before = files(there(two))
+    for call in (maintenance.fill_mirror, maintenance.plan_mirror):
+        with pytest.raises(Refused, match="holds another repository of golden"):
+            call(other)  # type: ignore[operator]
+    assert files(there(two)) == before
+    maintenance.fill_mirror(with_mirror(other, there(two).with_name("third")))
+    with pytest.raises(Refused, match="holds another repository of golden than"):
+        maintenance.fill_mirror(other)
+    with pytest.raises(Refused, match="holds another repository of golden than"):
+        maintenance.fill_mirror(reverse(other), back=True)
+
+
+def test_a_second_place_that_is_not_mounted_is_not_filled_on_the_local_disk(two: RecoveryContext) -> None:
+    maintenance.fill_mirror(two)
+    mounted = there(two).with_name("mounted")
+    there(two).rename(mounted)
+    there(two).mkdir()
+    for call in (maintenance.fill_mirror, maintenance.plan_mirror):
+        with pytest.raises(Refused, match="is empty now: it is not mounted"):
+            call(two)  # type: ignore[operator]
+    assert files(there(two)) == {}
+    there(two).rmdir()
+    mounted.rename(there(two))
+    assert maintenance.fill_mirror(two).copied == 0
+    assert maintenance.fill_mirror(with_mirror(two, there(two).with_name("third"))).copied > 0, "another place is filled anew"
+
+
+def test_a_first_place_that_is_new_is_filled_from_the_second_one_and_not_the_other_way_round(two: RecoveryContext) -> None:
+    maintenance.fill_mirror(two)
+    shutil.rmtree(path_of(two, ""))
+    path_of(two, "").mkdir()
+    two.repository.create(two.layout.pins + "000000000001.json", b"{}")
+    with pytest.raises(Refused, match="a copy of one that was lost here"):
+        maintenance.fill_mirror(two)
+    shutil.rmtree(path_of(two, "golden"))
+    assert maintenance.fill_mirror(reverse(two), back=True).savepoints == (SECOND, FIRST)
+    assert maintenance.fill_mirror(two).damaged == ()
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_run_that_is_killed_while_it_marks_its_places_is_followed(two: RecoveryContext, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    left, create = [at], Repository.create
+
+    def dying(self: Repository, key: str, data: bytes, *, previous: str | None = None) -> None:
+        left[0] -= "/places/" in key
+        if left[0] < 0:
+            raise Killed
+        create(self, key, data, previous=previous)
+
+    monkeypatch.setattr(Repository, "create", dying)
+    with pytest.raises(Killed):
+        maintenance.fill_mirror(two)
+    monkeypatch.undo()
+    assert maintenance.fill_mirror(two).savepoints == (SECOND, FIRST)
 
 
 def look(recovery: RecoveryContext, event: ArchiveEvent, start: int, end: int) -> Path:
