@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, is_buffer, places, values_moved
+from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, places, values_moved, without_partitions
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import attempt_name, collected, in_tasks, run_tasks
 from streams_recovery.core.errors import Damaged
@@ -31,7 +31,7 @@ from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.rescale.moved import PartitionPlaced, PartitionToPlace, RescaleResult, RescaleSpec, TopicToPlace
 from streams_recovery.core.rescale.placement import MOST_KEYS, FormFailed, FormPair, FormProof, PartitionSeen, candidates, proven
-from streams_recovery.core.rescale.values import PrimarySide, without_partition
+from streams_recovery.core.rescale.values import PrimarySide
 from streams_recovery.segments.files import workspace
 
 # New partitions that one task writes: of more, several tasks read the same old ones.
@@ -131,7 +131,6 @@ def prove(topic: TopicToPlace, access: JobAccess) -> PartitionSeen:
     records = keyless = 0
     for batch in counted(_rows(topic, part, access)):
         here = np.full(len(batch), part.partition, np.int64)
-        values_moved(topic, None, batch, here, here)
         keyed = batch.column("key").is_valid().to_numpy(zero_copy_only=False)
         records, keyless = records + len(batch), keyless + len(batch) - int(keyed.sum())
         for form in list(tried):
@@ -139,6 +138,7 @@ def prove(topic: TopicToPlace, access: JobAccess) -> PartitionSeen:
             if len(wrong):
                 failed.append(FormFailed(form=form, offset=batch.column("offset")[int(wrong[0])].as_py()))
                 tried.remove(form)
+        values_moved(topic, tried[0] if len(tried) == 1 else None, batch, here, here)
         new = {form: places(topic, form, batch, topic.topic.new) for form in tried if len(tried) > 1}
         differ |= {(one, other) for one in new for other in new if one < other and not np.array_equal(new[one], new[other])}
         if len(keys) < MOST_KEYS:
@@ -278,14 +278,12 @@ def digested(number: int, topic: TopicToPlace, form: KeyForm | None, access: Job
     should. Runs in a task.
     """
     (part,) = topic.partitions
-    named = topic.primary is not None or is_buffer(topic, form)
     for batch in counted(_rows(topic, part, access)):
         if check:
             _check_placed(topic, form, batch, part.partition)
-        columns = [batch.column(name).to_pylist() for name in ("timestamp", "key", "value", "headers")]
-        if named:
-            columns[2] = [value and without_partition(value, buffered=topic.primary is None) for value in columns[2]]
-        parts = np.frombuffer(b"".join(map(_digest, *columns)), "<u4").reshape(-1, len(_PARTS)).astype(np.int64)
+        stamps, keys, headers = (batch.column(name).to_pylist() for name in ("timestamp", "key", "headers"))
+        digests = map(_digest, stamps, keys, without_partitions(topic, form, batch), headers)
+        parts = np.frombuffer(b"".join(digests), "<u4").reshape(-1, len(_PARTS)).astype(np.int64)
         # Of a versioned store each version is a key of its own.
         at = batch.column("timestamp") if topic.kind is StoreKind.VERSIONED else pa.array(np.zeros(len(batch), np.int64))
         numbers = pa.repeat(pa.scalar(number, pa.int32()), len(batch))

@@ -10,12 +10,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.kafka_types import KeyForm, StoreKind
+from streams_recovery.core.kafka_types import KeyForm
 from streams_recovery.core.rescale.moved import TopicToPlace
 from streams_recovery.core.rescale.placement import AROUND, PARTITIONERS
-from streams_recovery.core.rescale.values import Unreadable, buffered_moved, wrapper_moved
+from streams_recovery.core.rescale.values import Unreadable, buffered_moved, without_partition, wrapper_moved
 from streams_recovery.core.state.edit import murmur2
 
 Numbers = npt.NDArray[np.int64]
@@ -29,7 +30,12 @@ _INT: Final = 4
 _LONG: Final = 1_024
 _VERSION: Final = "v"
 _BUFFERED: Final = b"\x03"
-_POSITION: Final = b"\x00"
+_OLD_BUFFER: Final = "it is of a buffer of Kafka Streams before version 2.6"
+_REFUSED: Final = {
+    b"\x00": "it has a position in its inputs, as for consistent queries",
+    b"\x01": _OLD_BUFFER,
+    b"\x02": _OLD_BUFFER,
+}
 
 
 def places(topic: TopicToPlace, form: KeyForm, batch: pa.RecordBatch, partitions: int) -> Numbers:
@@ -152,41 +158,46 @@ def _next_head(log: Iterator[pa.RecordBatch], before: np.int64 | None) -> _Head 
 
 def values_moved(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers, new: Numbers) -> pa.Array:
     """The values of rows that go from partitions ``old`` to ``new``. Raises ``Refused`` for one that names other partitions than where it lay."""
-    values = batch.column("value")
-    if topic.kind is not None:
-        _check_headers(topic, batch, old)
-    side, buffered = topic.primary, is_buffer(topic, form)
+    values, side, buffered = batch.column("value"), topic.primary, _in_buffer(topic, form, batch, old)
     if side is None and not buffered:
         return values
-    found: list[bytes | None] = []
-    for row, value in enumerate(values.to_pylist()):
+    found = values.to_pylist()
+    for row in range(len(batch)) if side is not None else buffered:
         try:
-            if value is None:
-                found.append(None)
-            else:
-                found.append(buffered_moved(value, int(old[row]), int(new[row])) if side is None else wrapper_moved(value, side))
+            if found[row] is not None:
+                found[row] = buffered_moved(found[row], int(old[row]), int(new[row])) if side is None else wrapper_moved(found[row], side)
         except Unreadable as error:
             raise _refused(topic, batch, old, row, str(error)) from None
     return pa.array(found, pa.binary())
 
 
-def is_buffer(topic: TopicToPlace, form: KeyForm | None) -> bool:
-    """True for a topic whose values name the partition that they were buffered from."""
-    return topic.kind is StoreKind.SUPPRESS or form is KeyForm.TIME_FIRST
+def without_partitions(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch) -> list[bytes | None]:
+    """The values without the partitions that they name: what is the same before and after."""
+    values: list[bytes | None] = batch.column("value").to_pylist()
+    buffered = _in_buffer(topic, form, batch, np.full(len(batch), NOWHERE))
+    for row in range(len(batch)) if topic.primary is not None else buffered:
+        value = values[row]
+        values[row] = None if value is None else without_partition(value, buffered=topic.primary is None)
+    return values
 
 
-def _check_headers(topic: TopicToPlace, batch: pa.RecordBatch, old: Numbers) -> None:
-    """Raise ``Refused`` for a buffer of an old version, and for a changelog whose records have positions in their inputs."""
-    suppress = topic.kind is StoreKind.SUPPRESS
+def _in_buffer(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers) -> Sequence[int]:
+    """The rows whose values are records of a buffer. Those of suppress buffers say so in a header. Raises ``Refused`` for those of an old version, and for
+    records that have positions in their inputs.
+    """
     headers = batch.column("headers")
-    if headers.null_count == len(headers) and not suppress:
-        return
-    for row, (listed, valued) in enumerate(zip(headers.to_pylist(), batch.column("value").is_valid().to_pylist(), strict=True)):
-        version = next((each["value"] for each in reversed(listed or []) if each["key"] == _VERSION), None)
-        if version == _POSITION:
-            raise _refused(topic, batch, old, row, "it has a position in its inputs (the option of Kafka Streams for consistent queries)")
-        if suppress and valued and version != _BUFFERED:
-            raise _refused(topic, batch, old, row, "it is of a buffer of Kafka Streams before version 2.6")
+    if form is KeyForm.TIME_FIRST:
+        return range(len(batch))
+    if topic.kind is None or headers.null_count == len(headers):
+        return ()
+    flat = headers.flatten()
+    named = pc.equal(flat.field("key"), _VERSION)
+    rows = pc.list_parent_indices(headers).filter(named).to_pylist()
+    versions = dict(zip(rows, flat.field("value").filter(named).to_pylist(), strict=True))
+    for row, version in versions.items():
+        if version in _REFUSED:
+            raise _refused(topic, batch, old, row, _REFUSED[version])
+    return [row for row, version in versions.items() if version == _BUFFERED]
 
 
 def _refused(topic: TopicToPlace, batch: pa.RecordBatch, old: Numbers, row: int, why: str) -> Refused:

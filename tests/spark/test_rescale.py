@@ -268,7 +268,18 @@ BAD = {
         lambda log: one_in(log, default_partition(b"k", 4), b"k", headers=AT),
         "position in its inputs",
     ),
-    "an old buffer": (KeyForm.WINDOWED, StoreKind.SUPPRESS, lambda log: log, r"before version 2\.6"),
+    "an old buffer": (
+        KeyForm.WHOLE,
+        StoreKind.SUPPRESS,
+        lambda log: one_in(log, default_partition(b"k", 4), b"k", headers=[("v", b"\x02")]),
+        r"before version 2\.6",
+    ),
+    "a buffer of another partition": (
+        KeyForm.WHOLE,
+        StoreKind.UNKNOWN,
+        lambda log: one_in(log, default_partition(b"k", 4), b"k", buffered((default_partition(b"k", 4) + 1) % 4, 1), V3),
+        "was buffered from partition",
+    ),
     "the kind is wrong": (KeyForm.WHOLE, StoreKind.WINDOW, lambda log: log, "no known part of the keys"),
 }
 

@@ -39,7 +39,6 @@ _FORMS: Final = {
     StoreKind.SESSION: (KeyForm.SESSION,),
     StoreKind.LIST: (KeyForm.TIME_ORDERED,),
     StoreKind.VERSIONED: _OF_TOPIC,
-    StoreKind.SUPPRESS: _OF_TOPIC,
 }
 # What a store of this kind has where its keys do not tell: they are too few, or there was one partition.
 _SAID_BY_KIND: Final = {

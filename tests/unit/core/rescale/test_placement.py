@@ -95,12 +95,14 @@ def test_too_few_keys_are_placed_by_the_kind_and_else_refused() -> None:
     pair = (FormPair(one=KeyForm.WHOLE, other=KeyForm.WINDOWED), FormPair(one=KeyForm.WHOLE, other=KeyForm.SESSION))
     proof = proven(TOPIC, StoreKind.VERSIONED, [seen(differ=pair)])
     assert (proof.form, proof.also) == (KeyForm.WHOLE, (KeyForm.WINDOWED, KeyForm.SESSION))
+    others = tuple(form for form in candidates(TOPIC, StoreKind.SUPPRESS) if form not in (proof.form, *proof.also))
     with pytest.raises(Refused, match="its 3 keys lie where they would as whole and as windowed and as session"):
-        proven(TOPIC, StoreKind.SUPPRESS, [seen(differ=pair)])
+        proven(TOPIC, StoreKind.SUPPRESS, [seen(failed=others, differ=pair)])
 
 
 def test_forms_that_agree_on_the_new_places_need_no_kind() -> None:
-    assert proven(TOPIC, StoreKind.SUPPRESS, [seen(failed=(KeyForm.WHOLE,))]).form is KeyForm.WINDOWED
+    others = (KeyForm.WHOLE, KeyForm.WINDOW, KeyForm.TIME_ORDERED, KeyForm.TIME_FIRST, KeyForm.FOREIGN_KEY)
+    assert proven(TOPIC, StoreKind.SUPPRESS, [seen(failed=others)]).form is KeyForm.WINDOWED
 
 
 def test_a_form_that_a_person_has_named_is_the_only_one() -> None:
