@@ -37,6 +37,8 @@ _NAMES: Final = frozenset(
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP", "LD_LIBRARY_PATH"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
         *("KUBECONFIG", "KRB5CCNAME", "KRB5_CONFIG", "STREAMS_RECOVERY_NATIVE"),
+        # Who tells a program its identity in Azure's hosted services and at Google: without these another one is asked, or nobody.
+        *("IDENTITY_ENDPOINT", "IDENTITY_HEADER", "GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"),
     }
 )
 # AWS_, AZURE_, GOOGLE_: a repository without a connection is opened with the credentials of the machine.

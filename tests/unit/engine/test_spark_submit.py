@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 import pytest
@@ -155,12 +158,53 @@ NEEDED = [
     *("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "JDK_JAVA_OPTIONS", "LD_LIBRARY_PATH"),
     *("SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "PYSPARK_PYTHON", "PYTHONPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
     *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KRB5CCNAME", "AWS_PROFILE", "SSL_CERT_FILE", "https_proxy", "NO_PROXY"),
+    *("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AZURE_FEDERATED_TOKEN_FILE", "GOOGLE_APPLICATION_CREDENTIALS"),
 ]
 
 
 @pytest.mark.fault("F61")
 def test_what_only_the_submitter_needs_stays_with_it() -> None:
     assert driver_environment(dict.fromkeys([*SECRETS, *NEEDED], "canary")) == dict.fromkeys(NEEDED, "canary")
+
+
+class _Identities(BaseHTTPRequestHandler):
+    """The service of a cloud that tells a program who it is. It has a token for nobody."""
+
+    asked: ClassVar[list[tuple[str, str | None]]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path.partition("?")[0], self.headers["x-identity-header"]))
+        self.send_error(403)
+
+    def log_message(self, *_: object) -> None:
+        """Into no log."""
+
+
+# Where the library that opens buckets asks for the machine's identity, by the variables of each cloud.
+IDENTITIES = [
+    ("azure", {"IDENTITY_ENDPOINT": "http://{}/msi/token", "IDENTITY_HEADER": "canary"}, ("/msi/token", "canary")),
+    ("gcs", {"GCE_METADATA_HOST": "{}"}, ("/computeMetadata/v1/instance/service-accounts/default/token", None)),
+    ("gcs", {"GCE_METADATA_ROOT": "{}"}, ("/computeMetadata/v1/instance/service-accounts/default/token", None)),
+]
+_LOOK = """import sys
+from streams_recovery.storage.open_store import open_bucket
+from streams_recovery.core.repository.layout import StorageLocation
+location = StorageLocation(backend=sys.argv[1], bucket="b", prefix="p", account="a" if sys.argv[1] == "azure" else None)
+list(open_bucket(location, None, retries=0, timeout_seconds=5).list())"""
+
+
+@pytest.mark.parametrize(("backend", "variables", "asked"), IDENTITIES)
+def test_a_job_is_who_its_submitter_is_in_every_cloud(backend, variables, asked, tmp_path):
+    # A home without a key of Google, which would be taken first.
+    mine = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(PROJECT / "plugins"), "NO_PROXY": "127.0.0.1"}
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Identities) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        _Identities.asked.clear()
+        given = {name: text.format(f"127.0.0.1:{server.server_port}") for name, text in variables.items()}
+        environment = driver_environment({**mine, **given})
+        done = subprocess.run([sys.executable, "-c", _LOOK, backend], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        server.shutdown()
+    assert asked in _Identities.asked, done.stderr[-600:]
 
 
 CONNECTION = KafkaConnection(bootstrap_servers="b:1", properties={"sasl.password": "hunter2"})
