@@ -33,6 +33,7 @@ pytestmark = pytest.mark.deep
 
 Values = Mapping[str, Any]
 KUBERNETES = {"spark": {"master": "k8s://https://kubernetes.default.svc:443", "executorImage": "example.com/spark:4.2.0"}}
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 DIGEST = f"sha256:{64 * 'a'}"
 ORDERS = """
 version: 1
@@ -185,6 +186,28 @@ def test_an_archiver_is_one_pod_that_is_started_again_whatever_ends_it(program: 
     assert (found["spec"]["replicas"], found["spec"]["strategy"], pod["restartPolicy"]) == (1, {"type": "Recreate"}, "Always")
     assert found["spec"]["selector"]["matchLabels"].items() <= found["spec"]["template"]["metadata"]["labels"].items()
     assert parsed(args_of(found)).info_name == "archive"
+
+
+def test_an_archiver_begins_again_with_another_configuration_and_only_then(program: Path) -> None:
+    def seen(**more: Any) -> Any:
+        [found] = [one for one in rendered(program, {**CASES["archive"], **more}) if one["kind"] == "Deployment"]
+        return found["spec"]["template"]["metadata"]["annotations"]
+
+    assert seen() == seen(backup={"schedule": "@daily"})
+    assert seen(configs={"order-processing.yaml": VALUES["configs"]["order-processing.yaml"] + "# another\n"}) != seen()
+    assert seen(spark={"defaults": {"spark.driver.memory": "2g"}}) != seen()
+    assert seen(podAnnotations={"team": "orders"}) == {**seen(), "team": "orders"}
+
+
+@pytest.mark.parametrize("case", ["restore", "rebuild", "undo", "resume", "plan", "default"])
+def test_what_is_carried_out_is_ended_by_no_drain(program: Path, case: str) -> None:
+    documents = rendered(program, CASES[case])
+    budgets = [one["spec"] for one in documents if one["kind"] == "PodDisruptionBudget"]
+    if case in ("plan", "default"):
+        assert budgets == []
+    else:
+        labels = job(documents)["spec"]["template"]["metadata"]["labels"]
+        assert [(one["minAvailable"], one["selector"]["matchLabels"].items() <= labels.items()) for one in budgets] == [(1, True)]
 
 
 def test_executors_in_pods_have_their_settings_their_template_and_the_rights_for_them(program: Path) -> None:

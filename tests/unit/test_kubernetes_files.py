@@ -14,16 +14,18 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pyspark
 import pytest
 import yaml
 
+from streams_recovery.config.runs.process import ProcessRuns
 from streams_recovery.core.kubernetes.controllers import rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
 from streams_recovery.core.version import VERSION
-from tests.support.compose_files import DOCKERFILES, LOCK
+from tests.support.compose_files import DOCKERFILES, LOCK, SERVICES
 from tests.support.deploy.commands import CONFIGS
-from tests.support.deploy.documents import DEPLOY, documents_in, granted, needed, rules_of
+from tests.support.deploy.documents import DEPLOY, MANIFESTS, containers, documents_in, granted, needed, pod_spec, rules_of
 from tests.support.kubernetes.objects import RIGHTS, uncommented
 from tests.support.project import PROJECT
 
@@ -163,6 +165,66 @@ def test_airflow_s_components_find_the_configuration_files():
 def test_airflow_s_chart_makes_no_user_whose_password_everybody_knows():
     for section in ("createUserJob", "webserver"):
         assert AIRFLOW[section]["defaultUser"] == {"enabled": False}
+
+
+def test_airflow_s_chart_makes_no_database_whose_password_everybody_knows():
+    assert AIRFLOW["postgresql"] == {"enabled": False}
+    assert AIRFLOW["data"] == {"metadataSecretName": "streams-recovery-metadata"}
+
+
+# What runs tasks and jobs, and how many seconds it has when it is told to end.
+ENDS = {
+    "compose": int(SERVICES["airflow-scheduler"].get("stop_grace_period", "10s").removesuffix("s")),
+    "Airflow's chart": AIRFLOW["workers"]["terminationGracePeriodSeconds"],
+    "the chart": VALUES["terminationGracePeriodSeconds"],
+    **{
+        file.name: pod_spec(document)["terminationGracePeriodSeconds"]
+        for file in (*MANIFESTS.glob("*.yaml"), DEPLOY / "spark" / "driver-pod.yaml")
+        for document, _ in containers(documents_in(file))
+    },
+}
+
+
+@pytest.mark.parametrize("where", ENDS)
+def test_a_run_that_is_told_to_end_has_the_time_to_bring_the_application_back(where):
+    given = {name: field.default for name, field in ProcessRuns.model_fields.items()}
+    job, lock = 20, 60
+    assert ENDS[where] >= job + given["stop_timeout_seconds"] + given["start_timeout_seconds"] + lock
+
+
+# Variables that the libraries take secrets from, and some that are called alike and are none.
+SECRETS = [
+    *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SSE_CUSTOMER_KEY_BASE64", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_MASTER_KEY"),
+    *("AZURE_STORAGE_SAS_KEY", "AZURE_CLIENT_SECRET", "AZURE_STORAGE_CONNECTION_STRING", "GOOGLE_SERVICE_ACCOUNT_KEY", "IDENTITY_HEADER"),
+    *(
+        "AIRFLOW__CORE__FERNET_KEY",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN",
+        "AIRFLOW__SECRETS__BACKEND_KWARGS",
+        "KEY_PASSPHRASE",
+        "KAFKA_PASSWORD",
+    ),
+]
+OPEN = [
+    "TZ",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "STREAMS_RECOVERY_SEAL_PUBLIC_KEY",
+    "https_proxy",
+]
+
+
+def test_the_chart_takes_no_secret_as_a_value():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    jsonschema.validate(VALUES, schema)
+
+    def is_taken(**variable: Any) -> bool:
+        return not list(jsonschema.Draft7Validator(schema).iter_errors({**VALUES, "env": [variable]}))
+
+    assert [name for name in SECRETS if is_taken(name=name, value="x")] == []
+    assert [name for name in OPEN if not is_taken(name=name, value="x")] == []
+    by_name = {"secretKeyRef": {"name": "s", "key": "k"}}
+    assert all(is_taken(name=name, valueFrom=by_name) for name in SECRETS)
 
 
 def test_connections_come_from_secrets_and_only_to_what_runs_tasks_and_triggers():

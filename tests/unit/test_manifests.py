@@ -65,6 +65,7 @@ def test_the_manifests_have_nothing_wrong(manifests: list[Document], tmp_path: P
         "CronJob",
         "Job",
         "Job",
+        "PodDisruptionBudget",
         "ServiceAccount",
     ]
     assert problems(manifests, tmp_path) == []
@@ -120,6 +121,15 @@ def test_a_restore_is_never_begun_again_by_itself(manifests: list[Document]) -> 
     assert {component: spec["backoffLimit"] for component, spec in jobs.items()} == {"restore-plan": 0, "restore": 0}
     # Applied as it is, a restore does not start.
     assert (jobs["restore"]["suspend"], jobs["restore-plan"]["suspend"]) == (True, False)
+
+
+def test_nobody_drains_a_node_on_which_a_restore_is_under_way(manifests: list[Document]) -> None:
+    [budget] = [one["spec"] for one in manifests if one["kind"] == "PodDisruptionBudget"]
+    # Of a Job's pods only a number can be asked for (the controller has no scale).
+    assert budget["minAvailable"] == 1
+    labels = {title(one): one["spec"]["template"]["metadata"]["labels"] for one in manifests if one["kind"] == "Job"}
+    held = [name for name, found in labels.items() if budget["selector"]["matchLabels"].items() <= found.items()]
+    assert [name.rpartition("-")[0] for name in held] == ["Job streams-recovery-restore"], "a plan changes nothing, and may be ended"
 
 
 def test_what_a_job_writes_goes_to_the_one_directory_that_can_be_written(manifests: list[Document]) -> None:

@@ -44,7 +44,7 @@ MANIFEST_FILES: dict[str, tuple[Mapping[str, Any], tuple[str, ...], str]] = {
     ),
     "restore.yaml": (
         {"restore": _APPROVED},
-        ("Job",),
+        ("Job", "PodDisruptionBudget"),
         "A restore. Write the approval that the plan ends with in place of the zeros, your reason, and suspend: false.",
     ),
 }

@@ -202,7 +202,9 @@ def test_a_job_is_who_its_submitter_is_in_every_cloud(backend, variables, asked,
         _Identities.asked.clear()
         given = {name: text.format(f"127.0.0.1:{server.server_port}") for name, text in variables.items()}
         environment = driver_environment({**mine, **given})
-        done = subprocess.run([sys.executable, "-c", _LOOK, backend], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", _LOOK, backend], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
         server.shutdown()
     assert asked in _Identities.asked, done.stderr[-600:]
 

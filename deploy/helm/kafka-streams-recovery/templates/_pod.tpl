@@ -1,4 +1,7 @@
-{{/* The pod of every job. Takes (dict "root" $ "args" <list of words behind the program> "component" <name>), and "restartPolicy" unless that is Never. */}}
+{{/*
+The pod of every job. Takes (dict "root" $ "args" <list of words behind the program> "component" <name>), "restartPolicy" unless that is Never, and
+"annotations" where it has some of its own.
+*/}}
 {{- define "recovery.podTemplate" -}}
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
@@ -9,7 +12,7 @@ metadata:
     {{- with $values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  {{- with $values.podAnnotations }}
+  {{- with merge (dict) (.annotations | default dict) $values.podAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
