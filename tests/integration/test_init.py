@@ -75,6 +75,18 @@ def test_a_script_gives_what_the_cluster_does_not_show_and_writes_nothing_over(s
     assert not here.file("second").exists()
 
 
+def test_a_password_is_neither_written_nor_shown(small: Small, here: Here, tmp_path: Path) -> None:
+    answers = sets(runs__kind="command", runs__command="/opt/small/control", storage=str(tmp_path / "repository"))
+    said = sets(runs__command__status='["/opt/small/control", "--password=s3cr3t99"]')
+    call = ("init", small.recovery.application_id, "--name", "small", *answers)
+    wrong = here.run(*call, *said, *sets(runs__kind__x="1"))
+    assert (wrong.code, "--password=${SMALL_SECRET}" in wrong.err) == (2, True), wrong.err
+    written = here.run(*call, *said)
+    assert written.code == 0, written.err
+    assert "It has ${SMALL_SECRET} in place of what looks like a secret" in written.err
+    assert "s3cr3t99" not in here.file("small").read_text() + written.out + written.err + wrong.out + wrong.err
+
+
 def test_a_person_is_asked_one_question_after_the_other(small: Small, here: Here, tmp_path: Path) -> None:
     name = small.recovery.application_id
     answers = (

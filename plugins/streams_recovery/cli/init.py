@@ -17,10 +17,11 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.config.reading import YamlError, read
 from streams_recovery.core.draft.configuration import configuration_name, draft
 from streams_recovery.core.draft.questions import NAMESPACE, NONE, RUNNING, URL, Answers, Question, Surroundings, next_question
+from streams_recovery.core.draft.secret_words import SecretWords
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.words import command, shell
+from streams_recovery.core.words import command, first_names, shell
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operations import draft as looks
 
@@ -80,13 +81,17 @@ def init(
     seen = _described(seen, answers, topology)
     seen, taken = _interview(seen, answers, place, asks=asks)
     try:
-        text = draft(seen, answers, place, taken).text
+        drafted = draft(seen, answers, place, taken)
+        text = drafted.text
         data().write(text)
-        looks.checked(text, place.name, configs)
+        looks.checked(text, place.name, configs, drafted.variables)
     except ConfigInvalid as error:
-        raise error.then(_again(chosen.application_id, answers)) from None
+        raise error.then(_again(chosen.application_id, answers, place.name)) from None
     _write(path, text)
     line(f"{path} was written.")
+    if drafted.variables:
+        names = first_names([f"${{{name}}}" for name in drafted.variables])
+        say(f"It has {names} in place of what looks like a secret: set that in the environment of commands and of Airflow's tasks.")
     if bootstrap_servers:
         say_command("Commands connect by a variable of the environment:", _exported(connection, bootstrap_servers))
     say_command("Next, what is missing for a savepoint:", command("preflight", place.name, "--for", "backup"))
@@ -205,8 +210,9 @@ def _answer(question: Question) -> dict[str, Any]:
             say(error.reason)
 
 
-def _again(application_id: str, answers: Answers) -> str:
-    """The command with what was answered, so that nobody answers twice."""
+def _again(application_id: str, answers: Answers, name: str) -> str:
+    """The command with what was answered, so that nobody answers twice, and with variables for secrets."""
+    answers = SecretWords(name).without(dict(answers))
     shown = {key: value if isinstance(value, str) else json.dumps(value) for key, value in answers.items()}
     return command("init", application_id, *(word for key, value in shown.items() for word in ("--answer", f"{key}={value}")))
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from streams_recovery.application.found_process import command_line, connected_to, directory_of
@@ -22,6 +23,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.codec import Unusable, parsed
 from streams_recovery.core.draft.configuration import lacking
 from streams_recovery.core.draft.questions import NONE, RUNNING, WORKING
+from streams_recovery.core.draft.secret_words import masked_words
 from streams_recovery.core.draft.seen import ApplicationSeen, Candidate, ClusterSeen, candidates, guarantee_of, undecided
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.kafka_types import TopicRole
@@ -204,7 +206,7 @@ def running_process(connection: KafkaConnection, application_id: str) -> Running
         argv = command_line(pid) or []
         states = {one.parent for path in open_files(pid) if (one := task_directory_of(path, application_id)) is not None}
         if states or any(application_id in word for word in argv):
-            shown = " ".join(argv)[-_SHOWN_OF_ARGV:]
+            shown = " ".join(masked_words(argv))[-_SHOWN_OF_ARGV:]
             found.append(RunningProcess(pid=pid, shown=shown, state=str(states.pop()) if len(states) == 1 else None))
     return found[0] if len(found) == 1 else None
 
@@ -265,13 +267,15 @@ def with_workloads(seen: ApplicationSeen, environment: Mapping[str, str], namesp
     return replace(seen, workloads=found), ""
 
 
-def checked(text: str, name: str, configs: Path) -> ApplicationConfig:
-    """The configuration that a file of this text and name would be, beside those that are there. Raises ``ConfigInvalid``, also where it contradicts one."""
+def checked(text: str, name: str, configs: Path, variables: Mapping[str, str] = MappingProxyType({})) -> ApplicationConfig:
+    """The configuration that a file of this text and name would be, beside those that are there, with ``variables`` of the environment that are not set yet.
+    Raises ``ConfigInvalid``, also where it contradicts one.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / f"{name}.yaml"
         file.write_text(text, encoding="utf-8")
         try:
-            found = load(file, os.environ)
+            found = load(file, {**os.environ, **variables})
         except ConfigInvalid as error:
             # The file is nowhere yet: its lines are those that were shown.
             raise ConfigInvalid(error.reason.replace(f"{scratch}/", ""), next_step="correct the answer that this line is of") from None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.draft import questions as asked
 from streams_recovery.core.draft.questions import Answers, Question, Surroundings
+from streams_recovery.core.draft.secret_words import SecretWords
 from streams_recovery.core.draft.seen import ApplicationSeen
 from streams_recovery.core.draft.yaml_text import Path, flow_text, yaml_text
 from streams_recovery.core.errors import ConfigInvalid
@@ -30,10 +31,11 @@ _COMPOSE_MODULE: Final = ("python", "-m", "streams_recovery.application.docker_c
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The document of a file, and the comments by the path of their line."""
+    """The document of a file, and the comments by the path of their line. ``variables`` are secrets by the names of variables that stand for them in it."""
 
     document: Mapping[str, Any]
     notes: Mapping[Path, str]
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:
@@ -65,7 +67,8 @@ def draft(seen: ApplicationSeen, answers: Answers, place: Surroundings, taken: C
             path = made.path_of(key)
             _put(document, path, answers[key])
             made.notes.pop(path, None)
-    return Draft(document, {path: note for path, note in made.notes.items() if _has(document, path)})
+    secrets = SecretWords(place.name)
+    return Draft(secrets.without(document), {path: note for path, note in made.notes.items() if _has(document, path)}, secrets.variables)
 
 
 class _Making:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from streams_recovery.core.draft.secret_words import Template
 from streams_recovery.core.escaping import visible
 
 Path = tuple[str, ...]
@@ -60,14 +61,19 @@ def flow_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     # A number of a file knows how it was written: 010 is not 10.
-    return str(getattr(value, "written", value)) if isinstance(value, int | float) else _text(str(value))
+    return (
+        str(getattr(value, "written", value))
+        if isinstance(value, int | float)
+        else _text(value if isinstance(value, Template) else str(value))
+    )
 
 
 def _text(text: str) -> str:
     """A text as YAML 1.1 reads it back, with what would be a variable of a configuration written out."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    return '"' + "".join(map(_escaped, text.replace("${", "$${"))) + '"'
+    meant = text if isinstance(text, Template) else text.replace("${", "$${")
+    return '"' + "".join(map(_escaped, meant)) + '"'
 
 
 def _escaped(one: str) -> str:

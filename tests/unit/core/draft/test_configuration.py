@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams_recovery.application.found_process import by_command_line
 from streams_recovery.config.reading import read
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.draft.configuration import configuration_name, draft, lacking
@@ -36,13 +40,14 @@ from streams_recovery.core.draft.questions import (
     next_question,
     questions,
 )
+from streams_recovery.core.draft.secret_words import SecretWords, masked_words
 from streams_recovery.core.draft.seen import ApplicationSeen, FoundWorkload
 from streams_recovery.core.draft.yaml_text import yaml_text
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.names import is_name
 from streams_recovery.core.rollout.described import described
-from streams_recovery.operations.draft import checked
+from streams_recovery.operations.draft import checked, of_process
 from tests.support.examples.seen import DESCRIPTION, application
 
 FAUST = ApplicationKind.FAUST
@@ -328,3 +333,72 @@ def test_a_process_that_nobody_can_ask_is_found_by_its_command_line(place: Surro
     assert checked(written, PLACE.name, NOWHERE).runs.process.running_as == expected
     assert ("(17 is java Main)" in open_one.text) == (place.connected is not None)
     assert RUNNING not in [one.key for one in questions(seen, {**answers, URL: "http://127.0.0.1:8080"}, place)]
+
+
+# Words that a person may start an application with, and what of them no file may have.
+CANARY = "s3cr3t/ö\\"
+SAID: list[list[str]] = [
+    ["java", f"--sasl.password={CANARY}"],
+    ["java", f"-Djavax.net.ssl.keyStorePassword={CANARY}", "-jar", "a.jar"],
+    ["run", "--api-key", CANARY, "--verbose"],
+    ["env", f"DB_PASSWORD={CANARY}", "run"],
+    ["java", f'-Dsasl.jaas.config=x.PlainLoginModule required username="me" password="{CANARY} and more";'],
+    ["run", f"postgresql://me:{CANARY.replace('/', '-')}@db:5432/x?a=${{b}}"],
+    ["run", json.dumps({"token": CANARY, "user": "me"}, ensure_ascii=False)],
+    ["run", f"--token={CANARY}", f"--secret={CANARY}", "--password=another"],
+]
+HARMLESS = ["run", "--password-file=/etc/x", "--max-tokens=100", "--token", "--verbose", "http://db:5432/a@b", "${HOME}", "--key=orders"]
+
+
+@pytest.mark.parametrize("argv", SAID)
+def test_a_secret_of_a_command_line_is_a_variable_of_the_file(argv: list[str]) -> None:
+    seen = application("orders", "in", committed=("in",), guarantee=Guarantee.AT_LEAST_ONCE)
+    answers = {RUNS: "process", COMMAND: argv, URL: NONE, STATE: "/srv/state", OUTPUTS: [], GLOBALS: [], STORAGE: "/srv/savepoints"}
+    made = draft(seen, {**answers, RUNNING: argv, SURVIVE: True}, replace(PLACE, name="4-orders"))
+    assert "s3cr3t" not in made.text
+    assert "s3cr3t" not in repr(made).replace(repr(made.document), "")
+    assert "s3cr3t" not in " ".join(masked_words(argv))
+    assert set(made.variables) <= {"_4_ORDERS_SECRET", "_4_ORDERS_SECRET_2"}
+    # Who sets them has the same command line.
+    found = checked(made.text, "4-orders", NOWHERE, made.variables).runs.process
+    assert (list(found.command), list(found.running_as)) == (argv, argv)
+    # None was set yet.
+    with pytest.raises(ConfigInvalid, match="_4_ORDERS_SECRET is not set"):
+        checked(made.text, "4-orders", NOWHERE)
+
+
+def test_what_is_no_secret_stays_as_it_is() -> None:
+    words = SecretWords("orders")
+    assert (words.without(HARMLESS), words.variables, masked_words(HARMLESS)) == (HARMLESS, {}, HARMLESS)
+
+
+def test_a_variable_of_an_environment_that_is_called_like_a_secret_is_one() -> None:
+    words = SecretWords("orders")
+    assert words.without({"environment": {"DB_PASSWORD": "x y", "DB_USER": "me"}}) == {
+        "environment": {"DB_PASSWORD": "${ORDERS_SECRET}", "DB_USER": "me"}
+    }
+    assert words.variables == {"ORDERS_SECRET": "x y"}
+
+
+def test_a_process_is_found_by_the_file_that_has_a_variable_in_place_of_its_password() -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(60)", "--password=s3cr3t"]
+    with subprocess.Popen(argv, start_new_session=True) as process:
+        try:
+            seen = application("orders", "in", committed=("in",), guarantee=Guarantee.AT_LEAST_ONCE)
+            answers = {
+                RUNS: "process",
+                COMMAND: ["run"],
+                URL: NONE,
+                STATE: "/srv/state",
+                OUTPUTS: [],
+                GLOBALS: [],
+                STORAGE: "/srv/savepoints",
+            }
+            made = draft(seen, {**answers, **of_process([str(process.pid)]), SURVIVE: True}, PLACE)
+            assert "s3cr3t" not in made.text
+            written = checked(made.text, PLACE.name, NOWHERE, made.variables).runs.process.running_as
+            found = by_command_line(written)
+            assert found.process is not None, found.doubt
+            assert found.process.pid == process.pid
+        finally:
+            process.kill()
