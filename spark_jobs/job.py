@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from spark_jobs.access import SECRETS_FILE, JobAccess
@@ -23,6 +25,7 @@ from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused, of_machine
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import JobFailure, JobOrder, JobReceipt, RestoreSpec, failure_key
+from streams_recovery.core.masking import masked
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
 from streams_recovery.storage.json_object import create_value, read_noted
@@ -62,6 +65,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
         # Read once, and before this process may end: should the submitter be killed, or be gone by now, its secrets do not stay behind.
         if secrets := os.environ.get(SECRETS_FILE):
             Path(secrets).unlink(missing_ok=True)
+    sys.excepthook = _tell_unexpected
     end_with_submitter()
     if arguments.order is None:
         begun, order = None, JobOrder(spec=codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec"), result_key=arguments.result)
@@ -85,6 +89,11 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
         tell=partial(write_local, receipt),
         board=Board(job=job.name, access=access, result_key=order.result_key, show=show),
     )
+
+
+def _tell_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    # A job's stderr is its log, and what was not expected may repeat anything.
+    sys.stderr.write(masked("".join(traceback.format_exception(kind, error, trace))))
 
 
 def do_job(

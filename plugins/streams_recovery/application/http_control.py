@@ -20,7 +20,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute, OwnWord
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound, masked, remember_secrets
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.masking import masked, remember_secrets
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner, answer_of, owner_of
 
 _PIECE = 1 << 20
@@ -208,7 +209,7 @@ def token_in(file: str | None) -> str | None:
             next_step="write one line of letters, digits and -._~+/ into it, such as openssl rand -hex 32 prints",
             path=file,
         )
-    remember_secrets([text])
+    remember_secrets([text], renewed=True)
     return text
 
 
@@ -230,7 +231,7 @@ def exchange(method: str, url: str, path: str, *, seconds: float, limit: int, to
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=seconds)
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    remember_secrets([] if token is None else [token])
+    remember_secrets([] if token is None else [token], renewed=True)
     try:
         # Connected here and not by the request: the deadline needs the socket.
         connection.connect()

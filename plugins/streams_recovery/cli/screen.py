@@ -27,6 +27,7 @@ from streams_recovery.core import codec, waiting
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import Markdown, visible, visible_lines
 from streams_recovery.core.jobs.progress import JobProgress, progress_text
+from streams_recovery.core.masking import masked
 from streams_recovery.core.words import with_configs
 
 # Columns for a table that is not shown on a terminal.
@@ -43,8 +44,8 @@ def line(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """One line for people, on stderr."""
-    _print(Console(stderr=True), visible(text))
+    """One line for people, on stderr, without a secret that is known: libraries warn by this way too."""
+    _print(Console(stderr=True), visible(masked(text)))
 
 
 def failures(failed: Mapping[str, RecoveryError]) -> dict[str, dict[str, str]]:
@@ -71,7 +72,7 @@ def say_error(error: RecoveryError) -> None:
 
 def say_unexpected() -> None:
     """The error that is being handled, with its traceback, on stderr."""
-    _print(Console(stderr=True), visible_lines(traceback.format_exc().rstrip("\n")))
+    _print(Console(stderr=True), visible_lines(masked(traceback.format_exc()).rstrip("\n")))
 
 
 def command_line(command: str) -> str:

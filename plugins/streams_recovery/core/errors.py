@@ -40,15 +40,12 @@ directly. ``exit_code`` is the exit code of the command line.
 
 from __future__ import annotations
 
-import base64
 import errno
-import json
 import os
-from collections.abc import Iterable
 from typing import ClassVar, Final, Self
-from urllib.parse import quote
 
 from streams_recovery.core.escaping import visible, visible_lines
+from streams_recovery.core.masking import masked
 
 # Every exit code of the command line, and its meaning. ``verify`` has one for each cause: see Cause.
 EXIT_CODES: Final = (
@@ -73,36 +70,6 @@ EXIT_CODES: Final = (
     ("15", "`compatible`: whether a store goes on cannot be told; a person must look (`--allow-doubt`)"),
     ("20 to 29", "`verify`: what is wrong, see docs/command-line.md"),
 )
-
-
-# A shorter one is a part of many words: names and addresses could not be read any more.
-LEAST_SECRET: Final = 8
-_SECRETS: dict[str, None] = {}
-# A token that is renewed every few minutes does not stay for ever.
-_MOST_SECRETS: Final = 1_000
-
-
-def remember_secrets(secrets: Iterable[object]) -> None:
-    """Show ``***`` in place of these secrets in every error of this process from now on: a peer may repeat in its answer what it was sent. Those with
-    fewer than ``LEAST_SECRET`` characters are shown.
-    """
-    for secret in secrets:
-        text = str(secret)
-        if len(text) >= LEAST_SECRET:
-            encoded = base64.b64encode(text.encode()).decode()
-            json_text = json.dumps(text)[1:-1]
-            forms = (text, json_text, json_text.replace("/", "\\/"), repr(text)[1:-1], quote(text), quote(text, safe=""), encoded)
-            _SECRETS.update(dict.fromkeys(forms))
-    while len(_SECRETS) > _MOST_SECRETS:
-        _SECRETS.pop(next(iter(_SECRETS)), None)
-
-
-def masked(text: str) -> str:
-    """``text`` without any secret that is known."""
-    # The longest first: one may be a part of another one.
-    for secret in sorted(_SECRETS, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
 
 
 def without_secret_causes(error: BaseException) -> None:

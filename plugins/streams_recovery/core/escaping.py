@@ -13,6 +13,8 @@ import string
 from collections.abc import Iterable
 from typing import Any, Final
 
+from streams_recovery.core.masking import masked
+
 # What Markdown reads wherever it stands in a line. An underscore within a word means nothing, and neither does most of the rest of ASCII.
 _MARKS: Final = re.compile(r"(?<!\S)#|[\\`*\[\]<>|~&]|(?<![^\W_])_|_(?![^\W_])")
 # What pages make a link of although nothing marks it as one. They look for it in text behind all escapes, so only a code span in its middle keeps it text.
@@ -47,10 +49,10 @@ def visible_lines(text: str) -> str:
 
 
 class _Visible(logging.Filter):
-    """Makes each message of a logger one visible line. A traceback stays as it is: it is made later."""
+    """Makes each message of a logger one visible line, without a secret that is known. A traceback stays as it is: it is made later."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = visible(record.getMessage()), ()
+        record.msg, record.args = visible(masked(record.getMessage())), ()
         return True
 
 

@@ -10,6 +10,7 @@ from airflow.sdk.log import mask_secret
 
 from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import NotFound
+from streams_recovery.core.masking import tell_secrets
 from streams_recovery.core.repository.layout import Backend
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
@@ -18,6 +19,10 @@ from streams_recovery.storage.credentials import StorageCredentials
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
+
+
+# Also tokens that a client asks for, and what comes from files.
+tell_secrets(mask_secret)
 
 
 class AirflowConnections:

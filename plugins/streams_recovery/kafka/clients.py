@@ -32,7 +32,8 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streams_recovery.core.connection import direct_opener
-from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError, remember_secrets
+from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError
+from streams_recovery.core.masking import remember_secrets
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import Connecting, KafkaConnection
 
@@ -339,7 +340,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         if time.monotonic() >= self._ends_at:
             answer = self._ask()
             self._token = str(answer["access_token"])
-            remember_secrets([self._token])
+            remember_secrets([self._token], renewed=True)
             self._ends_at = time.monotonic() + float(str(answer.get("expires_in", 0))) - _MARGIN_SECONDS
         return self._token
 

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any, Final
 
 from streams_recovery.core.connection import StoredConnection, ignored_text, unencrypted
-from streams_recovery.core.errors import ConfigInvalid, remember_secrets
+from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.kafka import properties as known
 

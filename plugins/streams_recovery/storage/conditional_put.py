@@ -27,8 +27,8 @@ from streams_recovery.core.errors import (
     RepositoryUnavailable,
     StoreUnsuitable,
     lasting,
-    masked,
 )
+from streams_recovery.core.masking import masked
 from streams_recovery.core.repository.layout import StorageLocation
 
 # The library has no fields for these; its messages are the only place where they are.

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Final
 
 from streams_recovery.core.connection import StoredConnection
-from streams_recovery.core.errors import ConfigInvalid, remember_secrets
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.masking import remember_secrets
 
 # Names of options whose values are no secrets: an access log of the store has them too.
 _PUBLIC: Final = frozenset({"access_key_id", "client_id", "tenant_id", "federated_token_file"})

@@ -11,6 +11,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from streams_recovery.core.errors import ConfigInvalid, Forged
+from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.seal import (
     Seal,
     SealKeys,
@@ -43,6 +44,7 @@ class Seals:
     """Signs and verifies with ``keys``. ``adopted`` gives the records without a seal of an application that a person vouched for: hash by key."""
 
     def __init__(self, keys: SealKeys, adopted: Adopted) -> None:
+        remember_secrets([keys.private] if keys.private else [])
         self.keys = keys
         self._adopted = adopted
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.connection import StoredConnection
-from streams_recovery.core.errors import ConfigInvalid, masked
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.masking import masked
 from streams_recovery.core.repository.layout import Backend
 from streams_recovery.storage.backends import credentials_in
 from streams_recovery.storage.credentials import StorageCredentials

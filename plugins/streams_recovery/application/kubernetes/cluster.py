@@ -21,7 +21,7 @@ from streams_recovery.application.http_control import Reported
 from streams_recovery.application.instance_record import Ended, StopRequest
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused, masked, remember_secrets
+from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused
 from streams_recovery.core.kubernetes.controllers import (
     KEDA_GROUP,
     KEDA_PAUSED,
@@ -46,6 +46,7 @@ from streams_recovery.core.kubernetes.workload import (
     pod_of,
     workload_of,
 )
+from streams_recovery.core.masking import masked, remember_secrets
 
 # An API server that is replaced or elects a leader is away for seconds.
 _PATIENCE = 30.0
@@ -426,7 +427,7 @@ class Client:
     def _remember_token(self) -> None:
         # A service account's is another one every hour.
         keys = self._api.configuration.api_key.values()
-        remember_secrets(part for key in keys for part in str(key).split())
+        remember_secrets((part for key in keys for part in str(key).split()), renewed=True)
 
     def _configuration(self, section: KubernetesAccess) -> Any:
         configuration = self._kubernetes.client.Configuration()

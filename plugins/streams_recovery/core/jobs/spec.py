@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from streams_recovery.core import codec, errors
 from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.masking import masked
 from streams_recovery.core.named_transactions.proof import NamedLogCut
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CopiedRange
@@ -304,7 +305,7 @@ class JobFailure:
 
     @classmethod
     def of(cls, error: errors.RecoveryError) -> JobFailure:
-        facts = {name: str(value) for name, value in error.facts.items()}
+        facts = {name: masked(str(value)) for name, value in error.facts.items()}
         return cls(error=type(error).__name__, reason=error.reason, next_step=error.next_step, facts=facts, commands=error.commands)
 
     def as_error(self) -> errors.RecoveryError:

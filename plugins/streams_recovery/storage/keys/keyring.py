@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from streams_recovery.core.errors import Damaged, KeyUnavailable, RecoveryError, remember_secrets
+from streams_recovery.core.errors import Damaged, KeyUnavailable, RecoveryError
+from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.encryption import (
     DATA_KEY_BYTES,
     DAY_SECONDS,
@@ -248,5 +249,5 @@ class Keyring:
 
 
 def _remembered(key: DataKey) -> DataKey:
-    remember_secrets([base64.b64encode(key.secret).decode()])
+    remember_secrets([base64.b64encode(key.secret).decode()], renewed=True)
     return key
