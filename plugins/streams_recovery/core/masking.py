@@ -14,7 +14,7 @@ _MOST_SECRETS: Final = 1_000
 # By how they may be written. Tokens are renewed every few minutes, and may not push out a password that is never told again.
 _LASTING: Final[dict[str, None]] = {}
 _RENEWED: Final[dict[str, None]] = {}
-_told: Final[list[Callable[[str], object]]] = []
+_also: Final[list[Callable[[str], object]]] = []
 
 
 def remember_secrets(secrets: Iterable[object], *, renewed: bool = False) -> None:
@@ -27,7 +27,7 @@ def remember_secrets(secrets: Iterable[object], *, renewed: bool = False) -> Non
         if len(text) < LEAST_SECRET:
             continue
         if text not in known:
-            for tell in _told:
+            for tell in _also:
                 tell(text)
         known.update(dict.fromkeys(_forms(text)))
     while len(known) > _MOST_SECRETS:
@@ -36,7 +36,7 @@ def remember_secrets(secrets: Iterable[object], *, renewed: bool = False) -> Non
 
 def tell_secrets(tell: Callable[[str], object]) -> None:
     """Have each secret that comes to be known told to another mask too, such as that of Airflow's logs."""
-    _told.append(tell)
+    _also.append(tell)
 
 
 def masked(text: str) -> str:

@@ -89,7 +89,7 @@ def test_the_private_key_of_the_seals_is_one() -> None:
 
 
 def test_another_mask_is_told_each_secret_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "_told", [])
+    monkeypatch.setattr(masking, "_also", [])
     told: list[str] = []
     tell_secrets(told.append)
     for _ in range(3):
