@@ -66,6 +66,14 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         command='streams-recovery restore-topics orders --topic orders --reason "somebody deleted it"',
         more="strategies/single-topics.md",
     ),
+    "streams_restore_rescale": DagFacts(
+        when="by hand",
+        stops="the application; and the producers of an input that is created again",
+        how_long=_RESTORE,
+        command='streams-recovery rescale orders --partitions orders=12 --reason "more tasks"',
+        down=(("stop_application", "start_application"),),
+        more="strategies/rescale.md",
+    ),
     "streams_failover": DagFacts(
         when="by hand",
         stops="the application at the site that it leaves",

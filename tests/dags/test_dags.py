@@ -93,7 +93,7 @@ def test_savepoints_and_restores_are_reported_with_what_they_were_made_of(dags: 
         COMPACT: ([f"savepoints/{NAME}"], ["streams-recovery/savepoints"]),
         CLONE: ([], ["streams-recovery/savepoints"]),
         **dict.fromkeys(
-            (RESTORE, UNDO, REBUILD, PITR, "streams_restore_topics", "streams_failover", "streams_upgrade"),
+            (RESTORE, UNDO, REBUILD, PITR, "streams_restore_topics", "streams_restore_rescale", "streams_failover", "streams_upgrade"),
             ([f"savepoints/{NAME}"], ["streams-recovery/restores"]),
         ),
     }

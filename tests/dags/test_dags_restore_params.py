@@ -23,6 +23,7 @@ from tests.support.airflow.parsed_dags import (
     PITR,
     REBUILD,
     REQUESTED,
+    RESCALE,
     RESTORE,
     TOPICS,
     UNDO,
@@ -78,7 +79,7 @@ def test_inputs_come_from_no_savepoint_that_is_none(dags: dict[str, Any], inputs
 def test_by_default_a_restore_replaces_nothing_and_saves_what_is_there(dags: dict[str, Any], dag_id: str, task_id: str) -> None:
     asked = request(dags[dag_id], task_id)
     # An undo replaces what is there, so its confirmation is typed.
-    assert asked.safeguards == Safeguards(replace=dag_id == UNDO)
+    assert asked.safeguards == Safeguards(replace=dag_id in (UNDO, RESCALE))
     assert not asked.compare_keys
     match asked:
         case FromSavepoint():
@@ -137,7 +138,8 @@ def test_what_a_person_chose_reaches_the_restore(dags: dict[str, Any]) -> None:
             # Nothing is replaced, and its way back is never skipped.
             assert (asked.safeguards, asked.reason) == (Safeguards(), "why")
             continue
-        safety = SafetyPolicy.REQUIRED if dag_id == UNDO else SafetyPolicy.SKIP
+        # The way back of both is never skipped.
+        safety = SafetyPolicy.REQUIRED if dag_id in (UNDO, RESCALE) else SafetyPolicy.SKIP
         assert asked.safeguards == Safeguards(replace=True, delete=("a", "b"), safety=safety, confirm="orders")
         assert asked.reason == "why"
 

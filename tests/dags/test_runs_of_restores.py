@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import pytest
 
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.report import RestoreReport, Verdict
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
@@ -75,6 +77,42 @@ def test_an_undo_brings_back_what_a_restore_has_replaced(counting: Counting, in_
     assert whole(done), done
     assert counting.state() == before == {"a": 3, "b": 3, "c": 2, "nobody": 99}
     assert (counting.committed(), report_of(counting).savepoint_id) == (8, safety)
+
+
+@pytest.mark.way("rescale")
+def test_topics_get_other_numbers_of_partitions_and_each_key_keeps_its_value(counting: Counting, in_session: Submitter) -> None:
+    counting.configure(
+        topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},
+        restore={"producers_still_seconds": 1, "catch_up_timeout_seconds": 30},
+    )
+    counting.worked("abcab")
+    counting.savepoint(in_session)
+    counting.worked("cabdef")
+    asked = {"application": counting.name, "confirm": counting.id}
+    done = run(counting, "restore_rescale", in_session, partitions=f"{counting.input.topic}=3", history=True, **asked)
+    assert whole(done), done
+    assert done.jobs == ["rescale", "backup", "rescale", "restore"]
+    inputs = [TopicPartition(counting.input.topic, number) for number in range(3)]
+    keys = dict(sorted(Counter(key for tp in inputs for key, _ in counting.rows(tp)).items()))
+    assert keys == {"a": 3, "b": 3, "c": 2, "d": 1, "e": 1, "f": 1}
+    states = [counting.state(TopicPartition(counting.changelog.topic, number)) for number in range(3)]
+    assert {key: value for state in states for key, value in state.items()} == keys
+    assert sum(bool(state) for state in states) > 1, "keys are in more than one partition"
+    assert counting.running
+    report = report_of(counting)
+    assert (report.verdict, report.part.facts()) == (
+        Verdict.EQUAL,
+        [("partitions", f"{counting.changelog.topic} 1 to 3, {counting.input.topic} 1 to 3")],
+    )
+
+    counting.stop()
+    # Nothing has come since: the old number has all of it.
+    done = run(counting, "undo", in_session, **asked)
+    assert whole(done), done
+    assert counting.state() == counting.truth() == keys
+    with counting.recovery() as recovery:
+        found = recovery.cluster.describe_topics([counting.input.topic, counting.changelog.topic])
+    assert {topic.partitions for topic in found.values()} == {1}
 
 
 @pytest.mark.way("rebuild")

@@ -27,6 +27,7 @@ from streams_recovery.operations.restore.strategies import (
     Failover,
     OfInterval,
     Rebuild,
+    Rescale,
     RestoreTopics,
     UpgradeInPlace,
 )
@@ -236,7 +237,7 @@ def test_single_topics_stop_start_and_replace_nothing() -> None:
 
 def test_each_strategy_has_its_steps() -> None:
     others = {Rebuild: restore.REBUILD, AsOfMoment: restore.AS_OF_MOMENT, OfInterval: restore.AS_OF_MOMENT}
-    others |= {RestoreTopics: restore.SINGLE_TOPICS, Failover: restore.FAILOVER, UpgradeInPlace: restore.UPGRADE}
+    others |= {RestoreTopics: restore.SINGLE_TOPICS, Failover: restore.FAILOVER, UpgradeInPlace: restore.UPGRADE, Rescale: restore.RESCALE}
     for strategy in STRATEGIES.values():
         assert restore.workflow_of(strategy) is others.get(strategy, restore.FROM_SAVEPOINT)
 
@@ -317,6 +318,8 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("restore.REBUILD", (restore.PREPARE_TOPICS, restore.VERIFY_CLEARED, restore.RESET_CONSUMER_GROUP)),
     ("restore.AS_OF_MOMENT", (*REPLACED, restore.DRAIN, restore.FINISH, restore.ABANDON)),
     ("restore.SINGLE_TOPICS", (*ALONE, restore.FINISH_SINGLE, restore.ABANDON)),
+    ("restore.RESCALE", (restore.PROVE_PLACEMENT, restore.CHECK_PLACEMENT, *REPLACED, restore.FINISH, restore.ABANDON)),
+    ("restore.RESCALE", (restore.KEEP_STATE, restore.PLACE_RECORDS, restore.KEEP_PLACED, restore.PREPARE_TOPICS)),
     ("restore.UPGRADE", (*REPLACED[:4], restore.CHECK_VERSION, restore.START_APPLICATION, restore.AWAIT_RECOVERED)),
     ("restore.UPGRADE", (restore.AWAIT_RECOVERED, restore.WATCH_VERSION, restore.FINISH_UPGRADE, restore.ABANDON_UPGRADE)),
     ("sandbox.DRILL", (*REPLACED, restore.FINISH, sandbox.REMOVE_DRILL)),

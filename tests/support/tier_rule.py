@@ -38,6 +38,7 @@ WAYS: Final[Mapping[str, Workflow[object] | None]] = {
     "resume": None,
     "failover": restore.FAILOVER,
     "rebuild": restore.REBUILD,
+    "rescale": restore.RESCALE,
     "restore to a moment": restore.AS_OF_MOMENT,
     "restore of single topics": restore.SINGLE_TOPICS,
     "append": maintenance.APPEND,

@@ -146,6 +146,11 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
             made_as="rebuild:ResetToolCommand",
         ),
         Command(
+            "rescale",
+            "restore:rescale",
+            "Give topics other numbers of partitions, with all state and unread input; grow or shrink.",
+        ),
+        Command(
             "failover",
             "restore:failover",
             "Move an application to another site, with the state of a savepoint; home again with `--to primary`.",

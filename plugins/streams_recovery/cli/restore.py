@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,20 +13,21 @@ import typer
 from streams_recovery.cli import runs
 from streams_recovery.cli.advice import advice
 from streams_recovery.cli.approval import BY_HAND, approved, show_plan
-from streams_recovery.cli.context import FromPlace, RestoreId, Where, recovery_of, requester
+from streams_recovery.cli.context import FromPlace, RestoreId, Where, option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line, print_json, say, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside
 from streams_recovery.core.offsets.strategies import EXACT
+from streams_recovery.core.rescale.numbers import PARTITIONS
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON
 from streams_recovery.core.words import LATEST, command
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, Rescale, RestoreRequest, Undo
 from streams_recovery.operations.restore.strategies.requested import RequestReader, S
 
 
@@ -48,6 +51,13 @@ def restore(call: Call, *, place: FromPlace = None) -> None:
 def failover(call: Call) -> None:
     """Move an application to another site, with the state of a savepoint; home again with `--to primary`. Shows the plan and asks first."""
     carry_out(call, requested(call, Failover))
+
+
+@asks(*Rescale.FORM, partitions=(Annotated[list[str], option(PARTITIONS)], inspect.Parameter.empty))
+def rescale(call: Call) -> None:
+    """Give topics other numbers of partitions, with all state and unread input; grow or shrink. Shows the plan and asks first."""
+    given = {**call.given, PARTITIONS.name: " ".join(call.given[PARTITIONS.name])}
+    carry_out(call, requested(replace(call, given=given), Rescale))
 
 
 @asks(*Undo.FORM, restore=(RestoreId, LATEST))

@@ -63,11 +63,12 @@ _shown.maxstring = _shown.maxother = _SHOWN_KEY
 class Spread:
     """The way in which one field of a dataclass is stored that has a union of dataclasses: not as an object of its own, but with its fields among those of the
     object that it is in. It is the metadata of the field, under ``SPREAD``. ``keys`` are the names that are stored; those that are no fields of the value are
-    null. ``member`` says of a stored object which type its value has.
+    null, and those of ``later``, which older objects do not have, are left out then. ``member`` says of a stored object which type its value has.
     """
 
     keys: tuple[str, ...]
     member: Callable[[Mapping[str, Any]], type]
+    later: frozenset[str] = frozenset()
 
 
 class StoredAs:
@@ -133,7 +134,11 @@ def _spread_out(value: Any, names: Sequence[str], spreads: Mapping[str, Spread])
         part = getattr(value, name)
         if name in spreads:
             has = _names(cast("Any", type(part))) or ()
-            fields |= {key: encode(getattr(part, key)) if key in has else None for key in spreads[name].keys}
+            fields |= {
+                key: encode(getattr(part, key)) if key in has else None
+                for key in spreads[name].keys
+                if key in has or key not in spreads[name].later
+            }
         else:
             fields[name] = encode(part)
     return fields
@@ -318,7 +323,8 @@ def _dataclass(kind: Any) -> Reader:
             if plain.get(KIND) != name:
                 _wrong(f"an object whose {KIND} is {name}", plain, place)
             plain = {key: value for key, value in plain.items() if key != KIND}
-        stored = _keys(kind) - {field for field in _may_be_left_out(kind) if plain.get(field) is None}
+        later = [key for spread in _spreads(kind).values() for key in spread.later]
+        stored = _keys(kind) - {field for field in (*_may_be_left_out(kind), *later) if plain.get(field) is None}
         if plain.keys() != stored:
             unknown, missing = sorted(plain.keys() - stored), sorted(stored - plain.keys())
             _wrong(f"the keys of {kind.__name__}", {"unknown": unknown, "missing": missing}, place)
@@ -333,9 +339,9 @@ def _gathered(spread: Spread, plain: Mapping[str, Any], place: Place) -> Any:
     member: Any = spread.member(plain)
     readers = _fields(member)
     for key in spread.keys:
-        if key not in readers and plain[key] is not None:
+        if key not in readers and plain.get(key) is not None:
             _wrong("null", plain[key], (place, f".{key}"))
-    fields = {key: readers[key][1](plain[key], (place, f".{key}")) for key in spread.keys if key in readers}
+    fields = {key: readers[key][1](plain.get(key), (place, f".{key}")) for key in spread.keys if key in readers}
     return _made(lambda: member(**fields), place)
 
 

@@ -36,6 +36,7 @@ _DAGS: Final = {
         "streams_restore_pitr",
         "streams_restore_rebuild",
         "streams_restore_topics",
+        "streams_restore_rescale",
         "streams_failover",
         "streams_upgrade",
         "streams_undo",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.names import is_name
-from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, created_by, may_restart
+from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, created_by, may_restart, result_of
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LEASE_SECONDS
 from streams_recovery.core.repository.retention import DAY_MS, KeepRules, Pin, Pins
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from streams_recovery.core.restore.plan import RestorePlan
 
 PLAN: Final = "restore-plan"
+# Of a rescale, behind the placing of its records.
+PLACED: Final = "placed-plan"
 
 
 def unfinished_restore(recovery: RecoveryContext) -> str | None:
@@ -126,12 +128,14 @@ def restores_of(recovery: RecoveryContext) -> set[str]:
 
 
 def plan_of(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
-    """The plan of a restore that is not this run's own. Raises ``NotFound`` and ``Damaged``."""
+    """The plan of a restore that is not this run's own; of a rescale that of the records placed anew. Raises ``NotFound`` and ``Damaged``."""
     # Every kind of restore with all of its parts, which a listing without one does not need.
     from streams_recovery.core.restore.plan import RestorePlan, check_plan  # noqa: PLC0415
 
+    placed = result_of(tuple(readable_back(recovery, restore_id))[::-1], Phase.SAVED)
     try:
         planned = recovery.artifacts.read_once(RestorePlan, restore_id, PLAN)
+        planned = planned if placed is None else recovery.artifacts.read_own(RestorePlan, restore_id, placed)
     except NotFound as error:
         raise half_there(recovery, restore_id, error) from None
     check_plan(planned, where=recovery.layout.work(restore_id, PLAN))

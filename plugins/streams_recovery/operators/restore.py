@@ -230,6 +230,18 @@ class FinishSingleTopicsOperator(StepOperator):
     takes = steps.FINISH_SINGLE
 
 
+class CheckPlacementOperator(StepOperator):
+    """Fail unless every record lies where its key puts it."""
+
+    takes = steps.CHECK_PLACEMENT
+
+
+class KeepPlacedOperator(StepOperator):
+    """Publish the savepoint with the records placed anew, and plan the restore of it."""
+
+    takes = steps.KEEP_PLACED
+
+
 class CheckVersionOperator(StepOperator):
     """Compare the new version with the savepoint that the old one has left. From here on only this upgrade starts the application."""
 

@@ -212,6 +212,18 @@ class CompareRecordsOperator(SparkJobOperator):
     takes = restore.COMPARE_RECORDS
 
 
+class ProvePlacementOperator(SparkJobOperator):
+    """Prove where the records lie of the savepoint that is there, before anything is stopped."""
+
+    takes = restore.PROVE_PLACEMENT
+
+
+class PlaceRecordsOperator(SparkJobOperator):
+    """Place the records of the savepoint of the stop anew, as files of another savepoint. The cluster is not touched."""
+
+    takes = restore.PLACE_RECORDS
+
+
 class LoadDeferredInputOperator(SparkJobOperator):
     """Load the input that was deferred, now that the application has processed what comes before it."""
 

@@ -13,6 +13,7 @@ from streams_recovery.core.approval import refusal
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.outputs.comparison import BEGIN, RELATIVE, TOLERANCE
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry, site_of
+from streams_recovery.core.rescale.numbers import HISTORY, PARTITIONS
 from streams_recovery.core.restore.failover import LOST, TO
 from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY, SOURCE
 from streams_recovery.core.rollout.cutover import STEP
@@ -97,6 +98,8 @@ def _possible(
             yield _restore(config, base.savepoint_id, dag)
         if plan.way is Way.MOMENT and (dag := _dag("restore_pitr", config, may_trigger)) is not None:
             yield _moment(config, plan.moment, configured, dag)
+        if (dag := _dag("restore_rescale", config, may_trigger)) is not None:
+            yield _rescale(config, dag)
         if config.sites and (dag := _dag("failover", config, may_trigger)) is not None:
             yield _failover(config, base.savepoint_id, dag, entry)
         for clone in (one for one in configured.values() if one.clone is not None and one.clone.of == name):
@@ -151,6 +154,19 @@ def _restore(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
             _field(SAVEPOINT, value=savepoint_id),
             *_replacing(config.application.id),
         ),
+    )
+
+
+def _rescale(config: ApplicationConfig, dag: tuple[str, bool]) -> Action:
+    confirm = _field(CONFIRM, label=f"Confirmation: type {config.application.id}")
+    return Action(
+        what="rescale",
+        label="Rescale…",
+        dag_id=dag[0],
+        explains="Gives topics other numbers of partitions, with all state and unread input. The run shows its exact plan and waits for an approval before it "
+        "changes anything.",
+        destroys=f"{config.application.id} is stopped, and its internal topics, and inputs that are named, are deleted and made again.",
+        fields=(*_application(config.name, dag), _field(PARTITIONS), _field(HISTORY), confirm, _field(REASON)),
     )
 
 

@@ -12,13 +12,14 @@ from typing import Final
 
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.operations import restore
+from streams_recovery.operations import rescale, restore
 from streams_recovery.operations.restore import LoadSummary, RecoveredSummary, RestoreTicket, SafetyBegun, SafetyPolicy, VerifySummary
 from streams_recovery.operations.restore.strategies import (
     AsOfMoment,
     Failover,
     OfInterval,
     Rebuild,
+    Rescale,
     RestoreStrategy,
     RestoreTopics,
     UpgradeInPlace,
@@ -263,6 +264,32 @@ FINISH_UPGRADE: Final = Step(
 )
 ABANDON_UPGRADE: Final = replace(ABANDON, call=restore.abandon_upgrade)
 
+# Other numbers of partitions: what would be refused of the records is refused before the stop. Nothing of it is taken again once topics are replaced.
+PROVE_PLACEMENT: Final = JobStep(
+    name="prove_placement", job="rescale", call=rescale.plan_proof, needs=(OPEN_RESTORE,), done_in=Phase.DESTROYING
+)
+CHECK_PLACEMENT: Final = Step(
+    name="check_placement",
+    call=rescale.check_proof,
+    result=rescale.PlacementProven,
+    needs=(OPEN_RESTORE, PROVE_PLACEMENT.file),
+    done_in=Phase.DESTROYING,
+    message=lambda proven: f"{proven.records} records of {proven.topics} topics lie where their keys put them",
+)
+PLACE_RECORDS: Final = JobStep(
+    name="place_records", job="rescale", call=rescale.plan_placing, needs=(OPEN_RESTORE,), done_in=Phase.DESTROYING
+)
+KEEP_PLACED: Final = Step(
+    name="keep_placed",
+    call=rescale.keep_placed,
+    result=rescale.PlacedSummary,
+    needs=(OPEN_RESTORE, PLACE_RECORDS.file),
+    done_in=Phase.DESTROYING,
+    message=lambda placed: (
+        f"savepoint {placed.savepoint_id}: {placed.records} records placed anew, {placed.keys} keys with the same newest values"
+    ),
+)
+
 # Parts that all of them have. dags/ draw them by the functions of the same names in operators/restore.py.
 REPLACE_STATE: Final = (
     STOP_APPLICATION,
@@ -299,6 +326,30 @@ AS_OF_MOMENT: Final = Workflow(
     before=(PLAN,),
     opening=OPEN_RESTORE,
     steps=(*REPLACE_STATE, *START_AGAIN, DRAIN, FINISH, ABANDON),
+    result=FINISH,
+)
+
+RESCALE: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN_RESTORE,
+    steps=(
+        PROVE_PLACEMENT,
+        CHECK_PLACEMENT,
+        STOP_APPLICATION,
+        SAVE_STATE,
+        COPY_STATE,
+        KEEP_STATE,
+        PLACE_RECORDS,
+        KEEP_PLACED,
+        PREPARE_TOPICS,
+        LOAD_RECORDS,
+        CHECK_LOAD,
+        COMPARE_RECORDS,
+        VERIFY_CHANGELOGS,
+        *START_AGAIN,
+        FINISH,
+        ABANDON,
+    ),
     result=FINISH,
 )
 
@@ -345,6 +396,7 @@ OTHERS: Final[Mapping[type[RestoreStrategy], Workflow[restore.RestoreReport]]] =
     RestoreTopics: SINGLE_TOPICS,
     Failover: FAILOVER,
     UpgradeInPlace: UPGRADE,
+    Rescale: RESCALE,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, process_params
 
-from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, Rescale, RestoreRequest, Undo
 from streams_recovery.workflows.dags import shared_dags
 from tests.support.project import PROJECT
 
@@ -28,7 +28,7 @@ PER_APPLICATION = [
 BACKUP, ARCHIVE, VERIFY, EXPIRE, MIRROR, DRILL, RUN, REPROCESS = PER_APPLICATION
 # An application has one of its own where it has a schedule.
 COMPACT = "streams_compact"
-RESTORE, UNDO, REBUILD, PITR = (strategy.DAG for strategy in (FromSavepoint, Undo, Rebuild, AsOfMoment))
+RESTORE, UNDO, REBUILD, PITR, RESCALE = (strategy.DAG for strategy in (FromSavepoint, Undo, Rebuild, AsOfMoment, Rescale))
 NAME = "order-processing"
 MOMENT = "2026-11-21T12:00:00Z"
 DESTRUCTIVE = {"stop_application", "prepare_topics", "reset_consumer_group", "wipe_state", "start_application", "load_records"}

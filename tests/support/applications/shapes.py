@@ -31,9 +31,11 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.core.state.edit import default_partition
 from streams_recovery.core.waiting import poll
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.restore.strategies import Rescale
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.endpoints import java_endpoints
 from tests.support.applications.shape_inputs import GLOBAL_SIDES, KEYS, SIDES, Batches
@@ -46,6 +48,8 @@ PROGRAM: Final = STREAMS / "Shapes.java"
 # Stores that no changelog has.
 _STORES: Final = {
     "unlogged": {"unlogged-without": {"kind": "key-value", "logged": False}},
+    # By its name it would be the buffer itself.
+    "suppressed": {"suppressed-minutes": {"kind": "window"}},
     "versioned": {"versioned-table": {"kind": "versioned"}},
 }
 _SECONDS: Final = 120
@@ -85,6 +89,8 @@ class Shaped:
     submitter: Submitter | None
     before: Fed
     since: Fed
+    # Partitions of its inputs.
+    numbers: int = PARTITIONS
     _begins: dict[TopicPartition, int] = field(default_factory=dict)
     _owed: dict[str, Counter[Result]] = field(default_factory=dict)
     _sent: Fed = field(default_factory=dict)
@@ -93,7 +99,8 @@ class Shaped:
         return f"{self.recovery.application_id}.{shape}.{side}"
 
     def partitions(self, *topics: str) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+        inputs = self.recovery.config.topics.inputs
+        return [TopicPartition(topic, number) for topic in topics for number in range(self.numbers if topic in inputs else PARTITIONS)]
 
     def start(self) -> None:
         self.recovery.application.start()
@@ -115,7 +122,8 @@ class Shaped:
             for one in records:
                 value = None if one.value is None else one.value.encode()
                 headers = [] if one.trace is None else [("trace", one.trace.encode())]
-                producer.produce(self.topic(shape, one.side), value, one.key, one.partition, timestamp=one.at, headers=headers)
+                partition = default_partition(one.key.encode(), self.numbers)
+                producer.produce(self.topic(shape, one.side), value, one.key, partition, timestamp=one.at, headers=headers)
             self.since[shape] += records
             self._sent.setdefault(shape, []).extend(records)
         assert producer.flush(30) == 0
@@ -133,8 +141,7 @@ class Shaped:
 
     def savepoint(self) -> str:
         """Taken by the whole workflow. From here on, what the state must know is what it was given until now."""
-        request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
-        taken = runs.backup(self._runner, request).savepoint_id
+        taken = self.backup()
         manifest = self.recovery.savepoints.read(taken)
         ends = {
             TopicPartition(topic.name, image.partition): image.end
@@ -149,6 +156,11 @@ class Shaped:
         self.before = {shape: [*self.before[shape], *self.since[shape]] for shape in self.fleet.shapes}
         self.since = {shape: [] for shape in self.fleet.shapes}
         return taken
+
+    def backup(self) -> str:
+        """A savepoint from which nothing is going to be restored."""
+        request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
+        return runs.backup(self._runner, request).savepoint_id
 
     def _check_so_far(self, shape: str, written: Sequence[Result]) -> Counter[Result]:
         """Before anything is lost, results are right. What found no partner may have been told at once, or is told later than it could be: that is a
@@ -226,6 +238,15 @@ class Shaped:
         requester = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
         request = asked(self.recovery, kind, replace=True, safety=SafetyPolicy.SKIP, **wanted)
         return runs.restore_in_place(self._runner, request, requester, approve=lambda _: True)
+
+    def rescale(self, numbers: int, **wanted: object) -> RestoreReport:
+        """By the whole workflow, all inputs at once: whoever writes to them does so from here on."""
+        inputs, requester = self.recovery.config.topics.inputs, runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
+        asking = {"partitions": " ".join(f"{topic}={numbers}" for topic in inputs), **wanted}
+        request = asked(self.recovery, Rescale, replace=True, delete=tuple(self.internal()), **asking)
+        report = runs.restore_in_place(self._runner, request, requester, approve=lambda _: True)
+        self.numbers = numbers
+        return report
 
     @property
     def _runner(self) -> Runner:

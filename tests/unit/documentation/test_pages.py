@@ -131,9 +131,9 @@ def test_and_is_described_as_it_is(name: str) -> None:
     assert troubles()[name] == (str(kind.exit_code), again)
 
 
-def test_there_are_eleven_situations_each_with_a_part_of_its_own() -> None:
+def test_there_are_twelve_situations_each_with_a_part_of_its_own() -> None:
     rows = re.findall(r"^\| \[([\w ,-]+)\]\(#[\w-]+\) \|", SITUATIONS, re.MULTILINE)
-    assert len(rows) == 11
+    assert len(rows) == 12
     assert [part.split("\n")[0].replace("Driven by", "By") for part in SITUATIONS.split("\n## ")[1:]] == [
         row.replace("Cold data", "Cold data with auto-stop") for row in rows
     ]

@@ -17,7 +17,7 @@ from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest
 from streams_recovery.core.status.instant import Instant, instant
-from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, Rebuild
+from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, Rebuild, Rescale
 from streams_recovery.ui.actions import Action, actions, savepoint_actions
 from streams_recovery.ui.overview import commands_of
 from tests.support.airflow.recovery_page import Site, at_sites
@@ -52,6 +52,7 @@ def test_what_is_switched_off_has_no_button(configured: dict[str, ApplicationCon
 REQUESTS = {
     "restore": FromSavepoint,
     "moment": AsOfMoment,
+    "rescale": Rescale,
     "failover": Failover,
     "rebuild": Rebuild,
     "savepoint": SavepointRequest,
@@ -80,7 +81,7 @@ def test_what_the_page_asks_for_is_what_the_request_is_made_of(tmp_path: Path) -
 
 def test_between_savepoints_one_can_go_to_the_instant_or_to_the_savepoint(configured: dict[str, ApplicationConfig]) -> None:
     found = started(configured, instant(report(), NOW - HOUR // 2))
-    assert found.keys() == {"restore", "moment", "drill", "savepoint"}
+    assert found.keys() == {"restore", "moment", "rescale", "drill", "savepoint"}
     assert values(found["restore"]) | {"reason": ""} == {
         "application": "orders",
         "savepoint": summary(1).savepoint_id,

@@ -37,6 +37,7 @@ _PARTS: Final = {
     "the cut behind the savepoint that the state is of": ("state",),
     "the site (`--to`, `--lost`)": ("move",),
     "the command that deploys (`deploy.command`)": ("deploy",),
+    "the numbers of partitions (`--partitions`, `--history`)": ("rescaled",),
     "the new version (`--topology`, `--lose`, `--watch`)": ("upgrade",),
     "the single topics (`--topic`, `--as`, `--partition`, `--read-on`)": ("single",),
 }
@@ -66,7 +67,7 @@ class RestorePlan(PlannedRestore):
     def parts(self) -> dict[str, object]:
         """See Approvable: what ``hash`` covers. A field that has no name here is not lost."""
         done = self._done()
-        named = {name: [done.pop(field) for field in fields] for name, fields in _PARTS.items()}
+        named = {name: [done.pop(field, None) for field in fields] for name, fields in _PARTS.items()}
         return {**named, "something else": done}
 
     def _done(self) -> dict[str, object]:

@@ -382,7 +382,8 @@ class _Comparison:
             subject=store,
             text=f"store {store} belongs to {'' if tasks is not None else 'at least '}{at_least} tasks in the new version, the partitions of "
             f"{first_names(home.read)}, and its changelog has {saved.partitions}: Kafka Streams refuses to start",
-            remedy="read topics with as many partitions as before, or give the store another name and rebuild its state from the inputs",
+            remedy="read topics with as many partitions as before, rescale the application (command `rescale`), or give the store another name and rebuild its "
+            "state from the inputs",
         )
 
     # -- topics

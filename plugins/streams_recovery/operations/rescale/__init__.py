@@ -1,3 +1,12 @@
-"""Other numbers of partitions: a savepoint's records are placed anew, as another savepoint of the same moment, which is restored."""
+"""Other numbers of partitions for an application: proof of where records lie, placing them anew as a savepoint, and the restore of that."""
 
-from __future__ import annotations
+from streams_recovery.operations.rescale.way import (
+    PlacedSummary,
+    PlacementProven,
+    check_proof,
+    keep_placed,
+    plan_placing,
+    plan_proof,
+)
+
+__all__ = ["PlacedSummary", "PlacementProven", "check_proof", "keep_placed", "plan_placing", "plan_proof"]

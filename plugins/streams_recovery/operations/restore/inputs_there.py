@@ -17,7 +17,7 @@ from streams_recovery.core.offsets.mirrored_input import InputPlace, check_exact
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.sites import SeenSite
-from streams_recovery.core.restore.failover import Contained, SiteMove, contained, with_places
+from streams_recovery.core.restore.failover import Contained, contained, with_places
 from streams_recovery.core.restore.rebuild import KeptInput, Placed, check_same_records, outgrown_tables
 from streams_recovery.core.restore.request import REPLACE
 from streams_recovery.core.topic_settings import compacts
@@ -203,13 +203,13 @@ def _readers(recovery: RecoveryContext, name: str) -> tuple[str, ...]:
     return (f"{text}one keeps is another record then: stop them, and set their offsets afterwards",)
 
 
-def require_nothing_new(recovery: RecoveryContext, move: SiteMove | None) -> None:
+def require_nothing_new(recovery: RecoveryContext, replaced: Mapping[TopicPartition, int]) -> None:
     """Raise ``PlanChanged`` when records came to an input that is about to be deleted, since it was proven that the savepoint has all of it."""
-    if move is None or not move.replaced:
+    if not replaced:
         return
-    existing = recovery.cluster.describe_topics({tp.topic for tp in move.replaced})
-    ends = recovery.cluster.high_watermarks([tp for tp in move.replaced if tp.topic in existing])
-    changed = sorted(str(tp) for tp, end in ends.items() if end != move.replaced[tp])
+    existing = recovery.cluster.describe_topics({tp.topic for tp in replaced})
+    ends = recovery.cluster.high_watermarks([tp for tp in replaced if tp.topic in existing])
+    changed = sorted(str(tp) for tp, end in ends.items() if end != replaced[tp])
     if changed:
         raise PlanChanged(
             f"records came to {', '.join(changed[:_NAMED])} since the plan was made, and the savepoint does not have them",

@@ -71,7 +71,7 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
         require_entered(recovery, ticket)
     # Written before the first deletion: after a kill too, nobody may start the application on what is left.
     # Once it has begun, inputs that it replaces may be its own by now; of those that are not, the plan of this moment has the ends.
-    require_nothing_new(recovery, planned.part.move if reached(written).rank < Phase.DESTROYING.rank else current.part.move)
+    require_nothing_new(recovery, (planned if reached(written).rank < Phase.DESTROYING.rank else current).part.replaced_ends)
     making = [step for step in planned.create if step.name not in kept]
     # Which topics they are, before the lock is proven and not behind it: who has resumed this restore meanwhile has made others of these names.
     existing = topic_ids(recovery, [*(step.name for step in making), *(gone.name for gone in current.delete)])

@@ -198,7 +198,7 @@ def look(
     starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
     there = {topic.name for topic in inputs}
     cut = tuple(topic for topic in later if topic.name in there)
-    groups = _other_groups(recovery, may_move, {one.name for one in cut})
+    groups = other_readers(recovery, may_move, {one.name for one in cut})
     moved = _moved_offsets(recovery, begin, groups)
     missing = {tp: why for tp, image in images.items() if (why := uncovered(tp, image, starts[tp], ends[tp]))}
     transactions = recovery.transactions.blocking(partitions)
@@ -276,7 +276,7 @@ def _seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> 
     return {tp: (ends[tp], written[tp]) for tp in partitions}
 
 
-def _other_groups(recovery: RecoveryContext, may_move: Collection[str], names: Collection[str]) -> list[OtherGroup]:
+def other_readers(recovery: RecoveryContext, may_move: Collection[str], names: Collection[str]) -> list[OtherGroup]:
     """Every other group that has to do with these topics, or may have: by what its live members read, by its offsets, or as a share group."""
     if not names:
         return []

@@ -15,7 +15,16 @@ from streams_recovery.core.errors import Altered, Damaged, LockHeld, NotFound, R
 from streams_recovery.core.jobs.spec import NO_JOB
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.remedies.locks import take_lock
-from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, may_restart, reached, require
+from streams_recovery.core.repository.journal import (
+    CreatedTopic,
+    JournalEntry,
+    Phase,
+    RestoreScope,
+    may_restart,
+    reached,
+    require,
+    result_of,
+)
 from streams_recovery.core.repository.lease import LockRecord, LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, check_plan, require_agreement
 from streams_recovery.core.restore.request import SafetyPolicy
@@ -30,7 +39,7 @@ from streams_recovery.operations.ownership import refuse_stop
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.move import leave, running_at, where_it_runs
 from streams_recovery.operations.restore.plan import as_approved, plan
-from streams_recovery.operations.restore.strategies import RestoreRequest
+from streams_recovery.operations.restore.strategies import Rescale, RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.operations.unfinished import PLAN, half_there, journal_of, plan_of, readable_back, restores_of, unfinished_restore
@@ -71,7 +80,20 @@ def guarded(recovery: RecoveryContext, ticket: RestoreTicket, *, at_least: Phase
 
 
 def stored_plan(recovery: RecoveryContext, ticket: RestoreTicket) -> RestorePlan:
-    """The plan that this restore carries out. Raises ``Altered`` if it is not the approved plan, or if other plans are beside it."""
+    """The plan that this restore carries out: the approved one, or in its place the one that its journal names, once records are placed anew. Raises as
+    ``approved_plan`` does.
+    """
+    approved = approved_plan(recovery, ticket)
+    placed = result_of(entries(recovery, ticket), Phase.SAVED) if ticket.request.KIND == Rescale.KIND else None
+    if placed is None:
+        return approved
+    planned = recovery.artifacts.read_own(RestorePlan, ticket.restore_id, placed)
+    check_plan(planned, where=placed.key)
+    return planned
+
+
+def approved_plan(recovery: RecoveryContext, ticket: RestoreTicket) -> RestorePlan:
+    """The plan that was approved. Raises ``Altered`` if it is another one, or if other plans are beside it."""
     recovery.artifacts.refuse_others(ticket.restore_id, PLAN)
     planned = recovery.artifacts.read(RestorePlan, ticket.plan)
     check_plan(planned, where=ticket.plan.key)
@@ -280,7 +302,7 @@ def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
     """
     ticket = _ticket(recovery, restore_id)
     _check_resumable(recovery, ticket)
-    return stored_plan(recovery, ticket)
+    return approved_plan(recovery, ticket)
 
 
 def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_hash: str, take_over: bool) -> RestoreTicket:
@@ -293,7 +315,7 @@ def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_
     ticket = _ticket(recovery, restore_id)
     _check_resumable(recovery, ticket)
     # Before the lock is taken from anybody: who did not approve this plan must not end a run.
-    check_approved(stored_plan(recovery, ticket), approved_hash)
+    check_approved(approved_plan(recovery, ticket), approved_hash)
     if take_over:
         held = recovery.lock.holder()
         if held is not None and _is_of(held, ticket):

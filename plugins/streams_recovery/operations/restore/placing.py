@@ -44,6 +44,8 @@ class RestoreSource:
     # The instances at the site that is left.
     running: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    # Inputs that are there and are made again all the same, beside those that are cut.
+    again: Collection[str] = ()
     # Internal topics that a version has made which is taken back.
     deletes: tuple[str, ...] = ()
     # The last entry of the continuous archive that counts, None for the newest one, 0 for none.
@@ -63,8 +65,8 @@ class RestoreSource:
     def staying(
         self, _recovery: RecoveryContext, present: Mapping[str, TopicDescription], _later: Iterable[str]
     ) -> Mapping[str, TopicDescription]:
-        """Topics that are there and are not made again, inputs and outputs only. ``_later`` names the inputs that are cut."""
-        return present
+        """Topics that are there and are not made again, inputs and outputs only. ``_later`` names the inputs that are made again."""
+        return {name: found for name, found in present.items() if name not in self.again}
 
     def refuse_placed(self, _placed: Sequence[Placed]) -> None:
         """Raise ``Refused`` for topics in the wrong place."""

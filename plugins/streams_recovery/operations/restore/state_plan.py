@@ -58,7 +58,7 @@ def plan_state(recovery: RecoveryContext, safeguards: Safeguards, source: Restor
     fewer, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
     source = replace(source, manifest=fewer, with_state=True)
     later = source.later()
-    cut = {topic.name for topic in later}
+    cut = {*(topic.name for topic in later), *source.again}
     found = required_for_restore(recovery, source.manifest, safeguards, cut=cut)
     present = present_topics(recovery, source.manifest, mine)
     source, left = _with_archived(recovery, source, present)

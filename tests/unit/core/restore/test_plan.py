@@ -18,6 +18,7 @@ from streams_recovery.core.restore.parts.interval import IntervalPart, deferred,
 from streams_recovery.core.restore.parts.moment import MomentPart
 from streams_recovery.core.restore.parts.move import MovePart
 from streams_recovery.core.restore.parts.rebuild import RebuildPart
+from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling, TopicNumbers
 from streams_recovery.core.restore.parts.savepoint import SavepointPart
 from streams_recovery.core.restore.parts.topics import TopicsPart
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
@@ -126,6 +127,47 @@ def test_each_kind_is_stored_with_the_names_of_all_and_read_as_the_same_kind(pla
     assert "part" not in plain
     assert {name for name in PARTS_STORED if plain[name] is not None} == stored
     assert codec.loads(RestorePlan, codec.dumps(plan), where="a note") == plan
+
+
+RESCALED = Rescaling(
+    topics=(
+        TopicNumbers(name="orders", role=TopicRole.INPUT, old=4, new=12),
+        TopicNumbers(name="returns", role=TopicRole.INPUT, old=4, new=12),
+        TopicNumbers(name="orders-totals-changelog", role=TopicRole.CHANGELOG, old=4, new=12),
+        TopicNumbers(name="orders-others-changelog", role=TopicRole.CHANGELOG, old=3, new=3),
+    ),
+    anew=("orders",),
+    grown=("returns",),
+    history=False,
+    proven_on="20261121T022345Z-0123456789",
+    named=False,
+)
+
+
+def test_a_rescale_is_stored_as_one_and_other_plans_are_stored_as_before() -> None:
+    plan = replace(PLAN, part=RescalePart(rescaled=RESCALED))
+    assert codec.loads(RestorePlan, codec.dumps(plan), where="a note") == plan
+    assert codec.encode(plan).keys() - codec.encode(PLAN).keys() == {"rescaled"}
+    assert plan.hash != replace(PLAN, part=RescalePart(rescaled=replace(RESCALED, history=True))).hash
+
+
+def test_a_person_reads_every_number_and_whose_producers_must_stand_still() -> None:
+    plan = replace(PLAN, part=RescalePart(rescaled=RESCALED))
+    for told in (
+        "2 topics get another number of partitions",
+        "nothing is processed twice",
+        "| orders-totals-changelog | changelog | 4 | 12 |",
+        "| orders-others-changelog | changelog | 3 | 3 |",
+        "**The producers of orders must stand still from the stop to the start**",
+        "with their unread records only",
+        "returns have their new number by now",
+        "every record of savepoint `20261121T022345Z-0123456789` is proven",
+    ):
+        assert told in plan.text
+    named = replace(PLAN, part=RescalePart(rescaled=replace(RESCALED, anew=(), grown=(), history=True, named=True)))
+    assert "of savepoint `20261121T022345Z-0123456789`" in named.text
+    assert "must stand still" not in named.text
+    assert plan.part.facts() == [("partitions", "orders 4 to 12, returns 4 to 12, orders-totals-changelog 4 to 12")]
 
 
 def test_what_belongs_to_another_kind_is_damage() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from streams_recovery.core.escaping import Markdown, code, md
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.parts.part import EMPTY, RestoreOutcome
 from streams_recovery.core.restore.parts.savepoint import ArchivedPart, captured
@@ -19,6 +21,10 @@ class MovePart(ArchivedPart):
     KIND: ClassVar = "move"
     KEPT: ClassVar = ("move",)
     move: SiteMove
+
+    @property
+    def replaced_ends(self) -> Mapping[TopicPartition, int]:
+        return self.move.replaced
 
     def head(self, plan: PlannedRestore) -> list[Markdown]:
         move = self.move

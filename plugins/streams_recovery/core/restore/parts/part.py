@@ -159,6 +159,11 @@ class PlanPart(ABC):
         return None
 
     @property
+    def replaced_ends(self) -> Mapping[TopicPartition, int]:
+        """Inputs that are there and are deleted, with the end that each must still have then: the savepoint has all below."""
+        return {}
+
+    @property
     def new_version(self) -> VersionChange | None:
         """The version that goes on with the state that is there, None if the same one does."""
         return None

@@ -52,6 +52,10 @@ class StatePart(PlanPart):
             md("4. **Verify** every record against the savepoint."),
         ]
 
+    def offsets(self, plan: PlannedRestore) -> list[Markdown]:
+        """The step that sets them."""
+        return [md("5. **Set {} committed offsets**, the inputs' by {}:", len(plan.offsets), code(plan.strategy)), EMPTY, *_offsets(plan)]
+
     def catching_up(self, plan: PlannedRestore) -> Markdown:
         """What the start waits for."""
         return md("{:,} input records past the savepoint are processed again", plan.observed.records_to_catch_up)
@@ -72,9 +76,7 @@ class StatePart(PlanPart):
             md("1. **Stop** {} and prove that they are stopped.", instances(plan)),
             md("2. {}", _SAFETY[plan.safety]),
             *self.replaced(plan),
-            md("5. **Set {} committed offsets**, the inputs' by {}:", len(plan.offsets), code(plan.strategy)),
-            EMPTY,
-            *_offsets(plan),
+            *self.offsets(plan),
             EMPTY,
             md("6. **Wipe** the local state of every instance."),
             md("7. {}**Start**, and wait until {}.", deployed(plan), self.catching_up(plan)),

@@ -10,17 +10,20 @@ from typing import Annotated, ClassVar, Self
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.forms import CONFIRM, savepoint_field
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.parts.rescale import RescalePart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, NOTHING_REPLACED, Safeguards, delete_field
 from streams_recovery.core.rollout.upgrade import VersionChange
-from streams_recovery.core.words import LATEST, moment
+from streams_recovery.core.words import LATEST, first_names, moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, StateStrategy
-from streams_recovery.operations.unfinished import last_replacing, plan_of, replaced_nothing
+from streams_recovery.operations.unfinished import journal_of, last_replacing, plan_of, replaced_nothing
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
@@ -58,6 +61,7 @@ class Undo(StateStrategy):
         undone = _upgrade_undone(recovery, manifest)
         return RestoreSource(
             manifest=manifest,
+            again=_made_by_rescale(recovery, manifest.provenance.run_id),
             deletes=() if undone is None else undone.new_topics,
             warnings=_of_an_earlier_one(recovery, manifest) if self.restore_id == LATEST else (),
         )
@@ -86,6 +90,34 @@ class Undo(StateStrategy):
                 next_step="set deploy.roll_back to that for this undo: another version must not begin on its state",
             )
         return undone.roll_back
+
+
+def _made_by_rescale(recovery: RecoveryContext, restore_id: str) -> tuple[str, ...]:
+    """Inputs that a rescale has created again, and that get their old number back. Raises ``Refused`` where that would lose what came since."""
+    try:
+        planned = plan_of(recovery, restore_id)
+    except NotFound:
+        return ()
+    if not isinstance(planned.part, RescalePart):
+        return ()
+    found, created = planned.part.rescaled, created_by(tuple(journal_of(recovery, restore_id).read_all()))
+    there = recovery.cluster.describe_topics(list(found.anew))
+    made = {name for name, topic in there.items() if topic.topic_id in created.get(name, ())}
+    loaded = {
+        TopicPartition(step.name, part.partition): part.rows for step in planned.create if step.name in made for part in step.partitions
+    }
+    since = {tp.topic for tp, end in recovery.cluster.high_watermarks(list(loaded)).items() if end != loaded[tp]} | set(found.grown)
+    if since:
+        back = " ".join(f"--partitions {one.name}={one.old}" for one in found.topics if one.name in found.anew)
+        raise Refused(
+            f"{first_names(since)} {'was grown before the rescale' if since & set(found.grown) else 'has new records since the rescale'}, and would lose them "
+            "with the old number",
+            next_step=f"rescale to the old number, which takes all of it along: streams-recovery rescale {recovery.config.name} {back}"
+            if back
+            else "nothing was changed; rescale to another number",
+            topics=sorted(since),
+        )
+    return found.anew
 
 
 def _of_an_earlier_one(recovery: RecoveryContext, safety: Manifest) -> tuple[str, ...]:

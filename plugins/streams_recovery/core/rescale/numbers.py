@@ -1,0 +1,245 @@
+"""The numbers of partitions of an application's topics when some of them get others: which topics have to follow, by Kafka Streams' own rules. Pure.
+
+Topics whose records meet in one store are placed alike. A changelog has as many partitions as its subtopology has tasks, which is the most that any of its
+sources has. A repartition topic has as many as what it is placed with, else as the most upstream of it, unless the program sets its number: then it stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.forms import FieldKind, FormField
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.names import NAME
+from streams_recovery.core.restore.parts.rescale import TopicNumbers
+from streams_recovery.core.rollout.compatibility import SavedTopic
+from streams_recovery.core.rollout.described import DescribedTopology, NodeKind, Subtopology, TopologyNode, matched
+from streams_recovery.core.rollout.upgrade import TOPOLOGY
+from streams_recovery.core.words import first_names
+
+_NUMBER: Final = rf"{NAME}=[0-9]{{1,6}}"
+PARTITIONS: Final = FormField(
+    name="partitions",
+    title="New numbers of partitions",
+    help="A topic and its new number, such as orders-in=24; several with spaces between them. Inputs, and repartition topics as the program calls them.",
+    option_help="A topic and its new number, such as orders-in=24: an input, or a repartition topic as the program calls it. Repeatable.",
+    metavar="TOPIC=NUMBER",
+    pattern=rf"| *{_NUMBER}( +{_NUMBER})* *",
+    longest=100_000,
+)
+HISTORY: Final = FormField(
+    name="history",
+    title="Keep records that were read",
+    kind=FieldKind.SWITCH,
+    help="Inputs that are created again get all records that are archived, and not the unread ones only.",
+    option_help="Give inputs that are created again all records that are archived, and not the unread ones only.",
+)
+DESCRIBED: Final = replace(
+    TOPOLOGY,
+    title="Description of the program",
+    option_help="What Topology#describe() of the program prints. Without it: application.topology_command.",
+)
+_DESCRIBE: Final = (
+    "hand over what Topology#describe() prints (option --topology), or set application.topology_command to a program that prints it"
+)
+
+
+def new_numbers(
+    application_id: str, saved: Sequence[SavedTopic], wanted: Sequence[str], topology: DescribedTopology | None
+) -> tuple[TopicNumbers, ...]:
+    """The inputs, repartition topics and changelogs of ``saved`` with their numbers. ``wanted`` are numbers that a person asks for, as ``orders-in=24``; a
+    repartition topic is called as the program does, or by its whole name.
+
+    Raises ``ConfigInvalid`` for what is no such number, ``Refused`` for topics that cannot be changed by themselves, for those that have to move too and are
+    not named, and where the description of the topology would be needed or is another version's.
+    """
+    known = {one.name: one for one in saved if one.role in (TopicRole.INPUT, TopicRole.REPARTITION, TopicRole.CHANGELOG)}
+    asked = _asked(application_id, known, wanted)
+    rules = None if topology is None else _Rules(application_id=application_id, saved=known, topology=topology)
+    old = {name: one.partitions for name, one in known.items()} | ({} if rules is None else rules.grown(asked))
+    new = _all_alike(known, asked) if rules is None else rules.new(asked, old)
+    found = tuple(
+        TopicNumbers(name=name, role=one.role, old=old[name], new=new.get(name, old[name])) for name, one in sorted(known.items())
+    )
+    if not any(one.changes for one in found):
+        raise Refused(f"every topic of {application_id} would keep its number of partitions", next_step="ask for another number")
+    return found
+
+
+def _asked(application_id: str, known: Mapping[str, SavedTopic], wanted: Sequence[str]) -> dict[str, int]:
+    asked: dict[str, int] = {}
+    for one in wanted:
+        name, _, number = one.rpartition("=")
+        if not re.fullmatch(_NUMBER, one) or int(number) == 0:
+            raise ConfigInvalid(
+                f"{one[:80]!r} is no number of partitions", next_step="name a topic and its new number, such as orders-in=24"
+            )
+        changeable = [full for full, topic in known.items() if topic.role is not TopicRole.CHANGELOG]
+        whole = next((full for full in _names(application_id, name) if full in changeable), None)
+        if whole is None:
+            raise Refused(
+                f"{name} is neither an input nor a repartition topic of {application_id}: changelogs follow these, and other topics keep their numbers",
+                next_step=f"name one of {first_names(changeable) or 'them; the savepoint has none'}",
+                topic=name,
+            )
+        if whole in asked:
+            raise ConfigInvalid(f"{whole} is named twice", next_step="give each topic one number", topic=whole)
+        asked[whole] = int(number)
+    if not asked:
+        raise ConfigInvalid("no number of partitions is asked for", next_step="name a topic and its new number, such as orders-in=24")
+    return asked
+
+
+def _names(application_id: str, name: str) -> Iterator[str]:
+    yield from (name, f"{application_id}-{name}", f"{application_id}-{name}-repartition")
+
+
+def _all_alike(known: Mapping[str, SavedTopic], asked: Mapping[str, int]) -> dict[str, int]:
+    """Without a description: all inputs get one number, and everything else, which had theirs, follows."""
+    inputs = {name for name, one in known.items() if one.role is TopicRole.INPUT}
+    if len({one.partitions for one in known.values()}) == 1 and len(set(asked.values())) == 1 and inputs == asked.keys():
+        return dict.fromkeys(known, next(iter(asked.values())))
+    raise Refused(
+        "which topics have to follow cannot be told from the savepoint: that takes inputs that all get one number, and topics that all have one now",
+        next_step=_DESCRIBE,
+        topics=sorted(known),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Topics that are placed alike, and the ``stores`` in which their records meet."""
+
+    topics: tuple[str, ...]
+    stores: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rules:
+    application_id: str
+    saved: Mapping[str, SavedTopic]
+    topology: DescribedTopology
+
+    def grown(self, asked: Mapping[str, int]) -> dict[str, int]:
+        """Inputs that have the number asked for by now, each with the one by which the stores behind it were filled."""
+        found: dict[str, int] = {}
+        for home in self.topology.tasked:
+            logs = {one.partitions for store in home.stores if (one := self.saved.get(self._changelog(store))) is not None}
+            if len(logs) == 1:
+                found |= {topic: max(logs) for topic in self.read(home) if asked.get(topic) == self.saved[topic].partitions}
+        return found
+
+    def new(self, asked: Mapping[str, int], old: Mapping[str, int]) -> dict[str, int]:
+        """The number of each topic that tasks have. Raises ``Refused``."""
+        self._check_old(old)
+        fixed = {name: number for name, number in old.items() if self.saved[name].role is TopicRole.INPUT} | dict(asked)
+        numbers = dict.fromkeys(old, 0) | fixed
+        for group in self.groups:
+            self._check_together(group, fixed, asked)
+        # Each round goes one repartition topic further down. They begin with none: in a circle, as of a foreign-key join, an old number would stay.
+        for _ in range(len(self.groups) + 1):
+            for group in self.groups:
+                numbers |= dict.fromkeys(group.topics, self._number(group, numbers, fixed, old))
+        return {name: number for name, number in numbers.items() if number} | self._changelogs(numbers)
+
+    def _number(self, group: _Group, numbers: Mapping[str, int], fixed: Mapping[str, int], old: Mapping[str, int]) -> int:
+        named = [fixed[topic] for topic in group.topics if topic in fixed]
+        if named:
+            return max(named)
+        own = old[group.topics[0]]
+        # One that differs from the rule has its number from the program.
+        return self._upstream(group, numbers) if self._upstream(group, old) == own else own
+
+    def _upstream(self, group: _Group, numbers: Mapping[str, int]) -> int:
+        return max((numbers[topic] for name in group.topics for home in self._writers(name) for topic in self.read(home)), default=0)
+
+    def _writers(self, name: str) -> Iterable[Subtopology]:
+        return (
+            home
+            for home in self.topology.tasked
+            if any(name == self.full(topic) for node in home.of(NodeKind.SINK) for topic in node.topics)
+        )
+
+    def _changelogs(self, numbers: Mapping[str, int]) -> dict[str, int]:
+        changelogs = {self._changelog(store): home for store, home in self.topology.homes.items()}
+        return {name: max(numbers[topic] for topic in self.read(home)) for name, home in changelogs.items() if name in self.saved}
+
+    def _changelog(self, store: str) -> str:
+        return f"{self.application_id}-{store}-changelog"
+
+    def _check_old(self, old: Mapping[str, int]) -> None:
+        """A description of another version would lead the wrong topics along."""
+        wrong = [
+            f"{name} has {old[name]} partitions and not {number}"
+            for name, number in sorted(self._changelogs(old).items())
+            if number != old[name]
+        ]
+        wrong += [
+            f"{first_names(group.topics)} meet in {first_names(group.stores)} and differ in their numbers"
+            for group in self.groups
+            if len({old[topic] for topic in group.topics}) > 1
+        ]
+        if wrong:
+            raise Refused(
+                f"the description does not fit the savepoint: {first_names(wrong)}",
+                next_step="describe the version that the savepoint is of; and where a store is fed by topics of several numbers, it cannot be placed anew",
+                problems=wrong,
+            )
+
+    def _check_together(self, group: _Group, fixed: Mapping[str, int], asked: Mapping[str, int]) -> None:
+        named = {topic: fixed[topic] for topic in group.topics if topic in fixed}
+        if len(set(named.values())) > 1:
+            wanted = max(asked[topic] for topic in named if topic in asked)
+            options = " ".join(f"--partitions {topic}={wanted}" for topic in sorted(named))
+            raise Refused(
+                f"these meet in {first_names(group.stores)}, so all of them have to move: "
+                + ", ".join(f"{topic} would have {number}" for topic, number in sorted(named.items())),
+                next_step=f"give them one number: {options}",
+                topics=sorted(named),
+            )
+
+    def full(self, topic: str) -> str:
+        """The topic's name on the cluster: a description calls repartition topics without the application id."""
+        return topic if topic in self.saved else f"{self.application_id}-{topic}"
+
+    def read(self, home: Subtopology) -> list[str]:
+        """The topics that a subtopology reads."""
+        return [topic for node in home.of(NodeKind.SOURCE) for topic in self._topics(node)]
+
+    def _topics(self, source: TopologyNode) -> list[str]:
+        inputs = [name for name, one in self.saved.items() if one.role is TopicRole.INPUT]
+        found = source.topics if source.pattern is None else matched(source.pattern, inputs)
+        names = [] if found is None else [self.full(topic) for topic in sorted(found)]
+        if not names or not all(name in self.saved for name in names):
+            what = source.pattern or first_names([name for name in found or () if self.full(name) not in self.saved])
+            raise Refused(
+                f"the description reads {what}, and the savepoint does not say what that is",
+                next_step="describe the version that the savepoint is of, and name all inputs in the configuration (topics.inputs)",
+                topics=names,
+            )
+        return names
+
+    @cached_property
+    def groups(self) -> list[_Group]:
+        """The topics of all subtopologies, those that meet in stores together."""
+        return [group for home in self.topology.tasked for group in self._groups_of(home)]
+
+    def _groups_of(self, home: Subtopology) -> Iterator[_Group]:
+        together = [({name}, set[str]()) for name in self.read(home)]
+        for node in home.nodes:
+            if node.stores:
+                above = {name for one in home.above(node) if one.kind is NodeKind.SOURCE for name in self._topics(one)}
+                together.append((above, set(node.stores)))
+        joined: list[tuple[set[str], set[str]]] = []
+        for one in together:
+            met = [other for other in joined if other[0] & one[0] or other[1] & one[1]]
+            joined = [other for other in joined if other not in met]
+            joined.append((one[0].union(*(other[0] for other in met)), one[1].union(*(other[1] for other in met))))
+        for topics, stores in joined:
+            if topics:
+                yield _Group(topics=tuple(sorted(topics)), stores=tuple(sorted(stores)))

@@ -1,0 +1,231 @@
+"""The state in other numbers of partitions: which topics change, what is in the way, and the savepoint whose records were placed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final, Self
+
+from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.forms import CONFIRM, savepoint_field
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.rescale.numbers import DESCRIBED, HISTORY, PARTITIONS, new_numbers
+from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling, TopicNumbers
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import COMPARE_KEYS, NOTHING_REPLACED, Safeguards, delete_field
+from streams_recovery.core.rollout.compatibility import saved_topics
+from streams_recovery.core.rollout.described import DescribedTopology, described
+from streams_recovery.core.words import LATEST, first_names, moment
+from streams_recovery.operations.compatibility import described_by_program
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.checks import check_state, require_label, require_state
+from streams_recovery.operations.restore.moments import other_readers
+from streams_recovery.operations.restore.placing import RestoreSource
+from streams_recovery.operations.restore.strategies.strategy import StateStrategy
+from streams_recovery.storage.savepoints import SavepointStore
+
+_RECENTLY_MS: Final = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rescale(StateStrategy):
+    """Give topics other numbers of partitions, and take all state and all unread input along. ``partitions`` are topics with their numbers, ``savepoint`` is
+    ``latest`` for the one that the run takes itself when the application has stopped. ``topology`` describes the program. ``derived`` is the savepoint with the
+    records placed anew, empty until it is there.
+    """
+
+    KIND: ClassVar = "rescale"
+    DAG: ClassVar = "streams_restore_rescale"
+    COMMAND: ClassVar = "rescale"
+    REPLACES: ClassVar = True
+    partitions: Annotated[str, PARTITIONS]
+    savepoint: Annotated[str, savepoint_field(latest="the one that the run takes when the application has stopped")] = LATEST
+    history: Annotated[bool, HISTORY] = False
+    topology: Annotated[str, DESCRIBED] = ""
+    safeguards: Annotated[Safeguards, delete_field("Those that the savepoint does not know"), CONFIRM] = NOTHING_REPLACED
+    compare_keys: Annotated[bool, COMPARE_KEYS] = False
+    derived: str = ""
+
+    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        return replace(self, derived=planned.savepoint_id or "")
+
+    def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
+        """Raises what ``resolve`` and ``plan_state`` do."""
+        # No super(): a class with slots is made anew.
+        planned = StateStrategy.plan(self, recovery, mine)
+        # How much is loaded is known once records are placed.
+        return planned if self.derived else replace(planned, observed=replace(planned.observed, estimate=None))
+
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+        """See RestoreStrategy. Partitions are empty until the records are placed. Raises ``NotFound`` without an exact savepoint, ``NotExact``, and ``Refused``
+        for what is in the way, and for topics that have to move too.
+        """
+        if self.derived:
+            return self._placed(recovery, recovery.savepoints.read(self.derived))
+        manifest = self._proven_on(recovery)
+        require_state(recovery, manifest)
+        require_label(manifest, allow_ahead=False, allow_damaged=False)
+        check_state(recovery, recovery.savepoints, manifest)
+        _refuse_elsewhere(recovery)
+        numbers = new_numbers(recovery.application_id, saved_topics(manifest), self.partitions.split(), _topology(recovery, self.topology))
+        inputs = [one for one in numbers if one.changes and one.role is TopicRole.INPUT]
+        there = {name: found.partitions for name, found in recovery.cluster.describe_topics([one.name for one in inputs]).items()}
+        grown = tuple(one.name for one in inputs if there.get(one.name) == one.new)
+        anew = [one for one in inputs if one.name not in grown]
+        _check_anew(recovery, manifest, anew, there)
+        return RestoreSource(
+            archive_entry=0,
+            manifest=_empty(manifest, numbers),
+            again=tuple(one.name for one in anew),
+            part=RescalePart(
+                rescaled=Rescaling(
+                    topics=numbers,
+                    anew=tuple(one.name for one in anew),
+                    grown=grown,
+                    history=self.history,
+                    proven_on=manifest.savepoint_id,
+                    named=self.savepoint != LATEST,
+                )
+            ),
+            warnings=_written_recently(recovery, anew),
+        )
+
+    def _proven_on(self, recovery: RecoveryContext) -> Manifest:
+        if self.savepoint != LATEST:
+            return recovery.savepoints.read(self.savepoint)
+        found = recovery.savepoints.latest(Consistency.EXACT, Profile.FULL)
+        if found is None:
+            raise NotFound(
+                f"{recovery.application_id} has no exact savepoint on which it could be proven where records lie",
+                next_step="take one first; nothing is stopped before that is proven",
+            )
+        return found
+
+    def _placed(self, recovery: RecoveryContext, manifest: Manifest) -> RestoreSource:
+        """The savepoint with the records placed anew, and the ends that the inputs have which are replaced."""
+        origin = manifest.provenance.rescaled_from
+        if origin is None:
+            raise Refused(f"the records of savepoint {self.derived} were not placed anew", next_step="begin the rescale again")
+        check_state(recovery, recovery.savepoints, manifest)
+        placed = {one.topic for one in origin.topics}
+        before = origin_of(recovery, origin.savepoint_id)
+        inputs = {topic.name: topic for topic in before.topics if topic.role is TopicRole.INPUT and topic.name in placed}
+        there = recovery.cluster.describe_topics(list(inputs))
+        ends = {
+            TopicPartition(name, image.partition): image.end
+            for name, topic in inputs.items()
+            if name in there and there[name].topic_id == topic.topic_id
+            for image in topic.partitions
+        }
+        numbers = [
+            TopicNumbers(name=one.topic, role=_image_of(manifest, one.topic).role, old=one.old, new=one.new) for one in origin.topics
+        ]
+        rescaled = Rescaling(
+            topics=tuple(numbers),
+            anew=tuple(inputs),
+            grown=(),
+            history=self.history,
+            proven_on=origin.savepoint_id,
+            named=self.savepoint != LATEST,
+            ends=ends,
+        )
+        return RestoreSource(archive_entry=0, manifest=manifest, again=tuple(inputs), part=RescalePart(rescaled=rescaled))
+
+    def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
+        return recovery.savepoints
+
+
+def origin_of(recovery: RecoveryContext, savepoint_id: str) -> Manifest:
+    """The savepoint whose records were placed anew: most often one that a rescale has taken for its undo."""
+    return (recovery.safety if savepoint_id in recovery.safety.ids() else recovery.savepoints).read(savepoint_id)
+
+
+def _image_of(manifest: Manifest, name: str) -> TopicImage:
+    return next(topic for topic in manifest.topics if topic.name == name)
+
+
+def _topology(recovery: RecoveryContext, text: str) -> DescribedTopology | None:
+    if text:
+        return described(text.encode())
+    return None if recovery.config.application.topology_command is None else described_by_program(recovery)
+
+
+def _refuse_elsewhere(recovery: RecoveryContext) -> None:
+    """Others that have the same topics, or others made of them, know the old numbers."""
+    config, others = recovery.config, [site for site in recovery.sites.names if site != recovery.site]
+    why = None
+    if not config.dialect.prefixed:
+        why = f"an application of {config.dialect.product}, which places records in a way of its own"
+    elif others:
+        why = f"at home at other sites too ({first_names(others)}), where mirrored topics have the old numbers"
+    elif config.clone is not None:
+        why = f"a clone of {config.clone.of}, whose inputs it reads"
+    if why is not None:
+        raise Refused(
+            f"{recovery.application_id} is {why}",
+            next_step="nothing was changed; give its topics other numbers while it is alone, or rebuild its state from the input",
+        )
+
+
+def _check_anew(recovery: RecoveryContext, manifest: Manifest, anew: Sequence[TopicNumbers], there: Mapping[str, int]) -> None:
+    """Raise ``Refused`` for inputs that cannot be created again under their names without a loss, or that other applications read."""
+    names = {one.name for one in anew}
+    declared = recovery.config.declared(manifest.profile, names)
+    groups = [group for group in other_readers(recovery, (), names) if group.committed or group.shares or group.reads] if names else []
+    problems = [
+        *(
+            f"{one.name} has {there[one.name]} partitions, and neither {one.old} nor {one.new}: take a savepoint first"
+            for one in anew
+            if there.get(one.name, one.old) != one.old
+        ),
+        *(f"{one.name} is gone" for one in anew if one.name not in there),
+        *(
+            f"the records of {name} are not archived (topics.include, or backup.survive_cluster_loss: true; then take a savepoint)"
+            for name in sorted(names)
+            if not (_image_of(manifest, name).archived and declared.archives(name, TopicRole.INPUT))
+        ),
+        *(f"group {group.name} reads {first_names(names)} too, and would have to move as well" for group in groups),
+    ]
+    if problems:
+        raise Refused(
+            f"inputs of {recovery.application_id} cannot be created again: {'; '.join(problems)}",
+            next_step="nothing was changed; do what each of these needs. An input that only grows can be grown by kafka-topics --alter once nothing in it is "
+            "unread; then this takes it as it is",
+            problems=problems,
+            groups=[group.name for group in groups],
+        )
+
+
+def _written_recently(recovery: RecoveryContext, anew: Sequence[TopicNumbers]) -> tuple[str, ...]:
+    written = recovery.transactions.written([TopicPartition(one.name, number) for one in anew for number in range(one.old)]) if anew else {}
+    since = recovery.clock() - _RECENTLY_MS
+    last = {
+        f"producer {one.producer_id} to {tp}": one.last_timestamp
+        for tp, several in written.items()
+        for one in several
+        if one.last_timestamp >= since
+    }
+    if not last:
+        return ()
+    return (f"written to in the last ten minutes, until {moment(max(last.values()))}: by {first_names(sorted(last))}. Stop these first",)
+
+
+def _empty(manifest: Manifest, numbers: Sequence[TopicNumbers]) -> Manifest:
+    """The savepoint with the new numbers, and none of the records: where these go is found out once it is approved."""
+    new = {one.name: one.new for one in numbers if one.changes}
+    return replace(
+        manifest,
+        topics=tuple(
+            replace(topic, tables=(), partitions=tuple(_no_records(number) for number in range(new[topic.name])))
+            if topic.name in new
+            else topic
+            for topic in manifest.topics
+        ),
+    )
+
+
+def _no_records(number: int) -> PartitionImage:
+    begun = CommittedOffset(offset=0, metadata="", leader_epoch=None)
+    return PartitionImage(partition=number, log_start=0, last_stable=0, end=0, leader_epoch=None, committed=begun, ranges=Ranges(), gaps=())

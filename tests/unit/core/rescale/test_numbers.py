@@ -1,0 +1,172 @@
+"""Which topics follow when some get another number of partitions, by Kafka Streams' own rules; and what is refused with a way on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.rescale.numbers import new_numbers
+from streams_recovery.core.rollout.compatibility import saved_topics
+from streams_recovery.core.rollout.described import DescribedTopology
+from tests.support.examples.topologies import APPLICATION, counting, processor, regrouping, saved, sink, source, topology
+
+TWO_INPUTS = topology([source("l", "left"), source("r", "right"), processor("join", ("l", "r"), "totals")])
+APART = topology([source("l", "left"), processor("count", "l", "totals")], [source("r", "right"), processor("other", "r", "others")])
+# A foreign-key join: the left side subscribes at the right one, which answers.
+FOREIGN = topology(
+    [
+        source("l", "left"),
+        processor("table", "l", "lefts"),
+        sink("ask", "table", "ask-topic"),
+        source("answered", "answer-topic"),
+        processor("resolve", "answered", "lefts"),
+    ],
+    [
+        source("r", "right"),
+        processor("other", "r", "rights"),
+        source("asked", "ask-topic"),
+        processor("subscribe", "asked", "subscriptions", "rights"),
+        sink("answer", "subscribe", "answer-topic"),
+    ],
+)
+
+
+def numbers(
+    *wanted: str,
+    topology: DescribedTopology | None,
+    changelogs: Mapping[str, int],
+    inputs: Mapping[str, int],
+    repartitions: Mapping[str, int] | None = None,
+) -> dict[str, tuple[int, int]]:
+    found = saved_topics(saved(changelogs, inputs=inputs, repartitions=repartitions))
+    return {one.name: (one.old, one.new) for one in new_numbers(APPLICATION, found, wanted, topology)}
+
+
+def test_a_changelog_follows_its_input_and_what_is_apart_stays() -> None:
+    found = numbers("left=12", topology=APART, changelogs={"totals": 4, "others": 4}, inputs={"left": 4, "right": 4})
+    assert found == {"left": (4, 12), "orders-totals-changelog": (4, 12), "right": (4, 4), "orders-others-changelog": (4, 4)}
+
+
+def test_a_repartition_topic_follows_what_is_upstream_and_its_stores_follow_it() -> None:
+    found = numbers(
+        "in=3", topology=regrouping("totals"), changelogs={"totals": 4}, inputs={"in": 4}, repartitions={"totals-repartition": 4}
+    )
+    assert [*found.values()] == [(4, 3)] * 3
+
+
+def test_a_repartition_topic_whose_number_the_program_sets_stays_until_it_is_named() -> None:
+    shape: dict[str, Mapping[str, int]] = {"changelogs": {"totals": 6}, "inputs": {"in": 4}, "repartitions": {"totals-repartition": 6}}
+    found = numbers("in=12", topology=regrouping("totals"), **shape)
+    assert (found["in"], found["orders-totals-changelog"]) == ((4, 12), (6, 6))
+    for name in ("totals", "totals-repartition", "orders-totals-repartition"):
+        assert numbers(f"{name}=12", topology=regrouping("totals"), **shape) == {
+            "in": (4, 4),
+            "orders-totals-repartition": (6, 12),
+            "orders-totals-changelog": (6, 12),
+        }
+
+
+def test_a_chain_of_repartition_topics_follows_to_its_end() -> None:
+    chain = topology(
+        *([source(f"s{n}", f"t{n}"), sink(f"k{n}", f"s{n}", f"t{n + 1}")] for n in (3, 2, 1)),
+        [source("s4", "t4"), processor("count", "s4", "totals")],
+    )
+    found = numbers("t1=5", topology=chain, changelogs={"totals": 2}, inputs={"t1": 2}, repartitions={"t2": 2, "t3": 2, "t4": 2})
+    assert set(found.values()) == {(2, 5)}
+
+
+def test_the_topics_of_a_foreign_key_join_are_placed_with_the_side_that_reads_them() -> None:
+    shape: dict[str, Mapping[str, int]] = {
+        "changelogs": {"lefts": 4, "rights": 8, "subscriptions": 8},
+        "inputs": {"left": 4, "right": 8},
+        "repartitions": {"ask-topic": 8, "answer-topic": 4},
+    }
+    found = numbers("left=12", topology=FOREIGN, **shape)
+    assert {name for name, (old, new) in found.items() if old != new} == {"left", "orders-answer-topic", "orders-lefts-changelog"}
+    found = numbers("right=3", topology=FOREIGN, **shape)
+    changed = {"right", "orders-ask-topic", "orders-rights-changelog", "orders-subscriptions-changelog"}
+    assert {name for name, (old, new) in found.items() if old != new} == changed
+
+
+@pytest.mark.parametrize("number", [3, 12])
+def test_a_circle_of_repartition_topics_shrinks_as_it_grows(number: int) -> None:
+    """Both sides of a foreign-key join come through repartition topics: each topic of the join is upstream of the other."""
+    circle = topology(
+        *([source(side, side), sink("out", side, f"by-{side}-repartition")] for side in ("left", "right")),
+        [
+            source("l", "by-left-repartition"),
+            processor("table", "l", "lefts"),
+            sink("ask", "table", "ask-topic"),
+            source("answered", "answer-topic"),
+            processor("resolve", "answered", "lefts"),
+        ],
+        [
+            source("r", "by-right-repartition"),
+            processor("other", "r", "rights"),
+            source("asked", "ask-topic"),
+            processor("subscribe", "asked", "rights"),
+            sink("answer", "subscribe", "answer-topic"),
+        ],
+    )
+    found = numbers(
+        f"left={number}",
+        f"right={number}",
+        topology=circle,
+        changelogs={"lefts": 8, "rights": 8},
+        inputs={"left": 8, "right": 8},
+        repartitions=dict.fromkeys(("by-left-repartition", "by-right-repartition", "ask-topic", "answer-topic"), 8),
+    )
+    assert set(found.values()) == {(8, number)}
+
+
+def test_inputs_that_meet_in_a_store_move_together_or_not_at_all() -> None:
+    shape: dict[str, Mapping[str, int]] = {"changelogs": {"totals": 4}, "inputs": {"left": 4, "right": 4}}
+    with pytest.raises(Refused, match="right would have 4") as refused:
+        numbers("left=12", topology=TWO_INPUTS, **shape)
+    assert "--partitions left=12 --partitions right=12" in refused.value.next_step
+    assert set(numbers("left=12", "right=12", topology=TWO_INPUTS, **shape).values()) == {(4, 12)}
+
+
+def test_an_input_that_was_grown_already_is_known_by_the_stores_that_were_not() -> None:
+    found = numbers("in=12", topology=counting("totals"), changelogs={"totals": 4}, inputs={"in": 12})
+    assert found == {"in": (4, 12), "orders-totals-changelog": (4, 12)}
+
+
+def test_without_a_description_all_inputs_get_one_number_or_it_is_asked_for() -> None:
+    shape: dict[str, Mapping[str, int]] = {"changelogs": {"totals": 4}, "inputs": {"left": 4, "right": 4}, "repartitions": {"t": 4}}
+    assert set(numbers("left=6", "right=6", topology=None, **shape).values()) == {(4, 6)}
+    for wanted in (("left=6",), ("left=6", "right=5")):
+        with pytest.raises(Refused, match="cannot be told") as refused:
+            numbers(*wanted, topology=None, **shape)
+        assert "--topology" in refused.value.next_step
+    with pytest.raises(Refused, match="cannot be told"):
+        numbers("left=6", "right=6", topology=None, **shape | {"changelogs": {"totals": 8}})
+
+
+def test_a_description_of_another_version_is_refused() -> None:
+    with pytest.raises(Refused, match="has 8 partitions and not 4"):
+        numbers("in=6", topology=counting("totals"), changelogs={"totals": 8}, inputs={"in": 4})
+    with pytest.raises(Refused, match="reads else"):
+        numbers("in=6", topology=counting("totals", read="else"), changelogs={"totals": 4}, inputs={"in": 4})
+    with pytest.raises(Refused, match="differ in their numbers"):
+        numbers("left=6", "right=6", topology=TWO_INPUTS, changelogs={"totals": 8}, inputs={"left": 4, "right": 8})
+
+
+@pytest.mark.parametrize("wanted", [(), ("in=0",), ("in",), ("in=-1",), ("=4",), ("in=4", "in=5"), ("in=1234567",), ("in=\uff14",)])
+def test_what_is_no_number_is_refused(wanted: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigInvalid):
+        numbers(*wanted, topology=counting("totals"), changelogs={"totals": 2}, inputs={"in": 2})
+
+
+@pytest.mark.parametrize("name", ["nothing", "orders-totals-changelog"])
+def test_what_does_not_change_by_itself_is_refused_by_name(name: str) -> None:
+    with pytest.raises(Refused, match=f"{name} is neither") as refused:
+        numbers(f"{name}=4", topology=counting("totals"), changelogs={"totals": 2}, inputs={"in": 2})
+    assert "in" in refused.value.next_step
+
+
+def test_the_number_that_is_there_is_no_change() -> None:
+    with pytest.raises(Refused, match="would keep its number"):
+        numbers("in=2", topology=counting("totals"), changelogs={"totals": 2}, inputs={"in": 2})
