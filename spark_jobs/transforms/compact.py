@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +25,7 @@ from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
+from streams_recovery.core.scratch import scratch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +136,8 @@ def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Job
     repository, layout = access.repository(), Layout(spec.application_id)
     data_key = repository.data_keys.writing(spec.application_id)
     ends: dict[int, int] = {}
-    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
-        path = Path(directory) / "segment.parquet"
+    with scratch() as directory:
+        path = directory / "segment.parquet"
         for (log, _), pieces in itertools.groupby(_pieces(batches, spec.max_records), key=lambda piece: piece[:2]):
             rows = (as_segment(piece[2]) for piece in pieces)
             segment = write_segment(rows, path, compression_level=spec.compression_level, key=data_key)

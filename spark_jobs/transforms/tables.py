@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,6 +23,7 @@ from spark_jobs.transforms.task_runner import marking, results_of_tasks, run_act
 from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.scratch import scratch
 from streams_recovery.core.state.inspection import StateResult, StateSpec, TablePart
 from streams_recovery.core.state.table import Entry, StoreFormat
 from streams_recovery.segments.checked import encrypted_with
@@ -107,8 +106,8 @@ def _store_part(pieces: Iterator[pa.RecordBatch], partition: int, spec: StateSpe
     data_key = repository.data_keys.writing(spec.application_id)
     part = attempt_with(f"{partition:05}", data_key)
     key = Layout(spec.application_id).table(spec.savepoint_id, spec.store, spec.run, part)
-    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
-        path = Path(directory) / "part.parquet"
+    with scratch() as directory:
+        path = directory / "part.parquet"
         with pq.ParquetWriter(path, schema, compression="zstd", encryption_properties=encrypted_with(data_key)) as writer:
             for piece in pieces:
                 columns = [piece.column(field.name).cast(field.type) for field in schema]

@@ -202,7 +202,7 @@ def secrets_file(
     """A new file (mode 0600) with what a job needs to connect; gone at the end of the block. ``directory`` defaults to the system's.
 
     The driver reads it on this machine, so the deploy mode must be client, and removes it then. A submitter that is killed before that leaves it
-    behind, readable by its owner only.
+    behind, readable by its owner only, until the next ``scratch`` directory is made.
     """
     kafka = None if connection is None else {"bootstrap_servers": connection.bootstrap_servers, "properties": dict(connection.properties)}
     content = {

@@ -9,7 +9,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from streams_recovery.core.repository.check import CheckResult
 from streams_recovery.core.repository.encryption import KeyAccess
 from streams_recovery.core.rescale.moved import RescaleResult
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.scratch import scratch
 from streams_recovery.core.state.inspection import StateResult
 from streams_recovery.engine.spark_home import build_package
 from streams_recovery.engine.spark_submit import JobFiles, JobName, SparkCall, read_outcome, secrets_file, spark_call, submit_argv
@@ -191,15 +191,16 @@ def place_of(start: SparkStart) -> Iterator[tuple[Path, Path]]:
     """A directory for a job's files on this machine, and its secrets file. Both are gone at the end of the block."""
     seals, keys = start.repository.seals, start.repository.encryption
     with (
-        tempfile.TemporaryDirectory(prefix="streams-recovery-") as work,
+        scratch() as work,
         secrets_file(
             start.connection,
             start.credentials,
             None if seals is None else seals.keys,
             keys if isinstance(keys, KeyAccess) else None,
+            directory=work,
         ) as secrets,
     ):
-        yield Path(work), secrets
+        yield work, secrets
 
 
 def order_path(receipt: Path) -> Path:

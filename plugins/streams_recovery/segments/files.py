@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from streams_recovery.core.errors import TransientError, lasting
 from streams_recovery.core.repository.encryption import NO_KEYS, DataKey, SegmentKeys
 from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.scratch import scratch
 from streams_recovery.segments.checked import encrypted_with, open_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, largest_record, payload_bytes
 
@@ -169,8 +170,8 @@ def workspace(doing: str) -> Iterator[Path]:
     ``TransientError``.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
-            yield Path(directory)
+        with scratch() as directory:
+            yield directory
     except OSError as error:
         where = tempfile.gettempdir()
         raise (lasting(error.errno) or TransientError)(

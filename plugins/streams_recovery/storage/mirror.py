@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout, overlap
 from streams_recovery.core.repository.mirror import MirroredObject
+from streams_recovery.core.scratch import scratch
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 _PIECE: Final = 8 << 20
@@ -31,7 +31,7 @@ def copy_object(first: Repository, other: Repository, one: MirroredObject) -> No
         _require(digest, one, first)
         _created(lambda: other.create(one.key, data))
     else:
-        with tempfile.NamedTemporaryFile(prefix="streams-recovery-") as copied:
+        with scratch() as directory, (directory / "object").open("w+b") as copied:
             with first.open(one.key, size=one.bytes) as source:
                 digest = _digest(source, copied)
             copied.flush()
