@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.support.project import PROJECT
 
 
-def build_wheel(directory: Path) -> Path:
-    """The wheel of this project, in ``directory``."""
+def build_wheel(directory: Path, project: Path = PROJECT) -> Path:
+    """The wheel of this project, or of a copy of it, in ``directory``."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory)]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (found,) = directory.glob("*.whl")
     return found

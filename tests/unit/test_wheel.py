@@ -6,6 +6,7 @@ import configparser
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,6 +28,9 @@ from tests.support.project import PROJECT
 from tests.support.wheel import build_wheel
 
 PACKAGE = "plugins/streams_recovery"
+# In a checkout a person's own configurations lie beside these.
+CONFIGS = PROJECT / "include" / "configs"
+EXAMPLES = {"application.schema.json", "order-processing.yaml", "reference.yaml.example"}
 INSIDE = {PACKAGE: "streams_recovery", **{folder: f"streams_recovery/project/{folder}" for folder in CARRIED}}
 
 
@@ -48,7 +52,7 @@ def sources() -> dict[str, Path]:
     found = {}
     for folder, inside in INSIDE.items():
         for path in (PROJECT / folder).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and "__pycache__" not in path.parts and (path.parent != CONFIGS or path.name in EXAMPLES):
                 found[f"{inside}/{path.relative_to(PROJECT / folder).as_posix()}"] = path
     return found
 
@@ -73,6 +77,27 @@ def test_it_has_every_source_as_it_is_and_nothing_else(wheel: zipfile.ZipFile) -
     wanted = sources()
     assert names == wanted.keys()
     assert [name for name, path in wanted.items() if wheel.read(name) != path.read_bytes()] == []
+
+
+def test_configurations_and_keys_of_a_checkout_are_in_no_wheel(tmp_path: Path) -> None:
+    copy = tmp_path / "checkout"
+    for name in (*CARRIED, "plugins"):
+        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, copy)
+    mine = [
+        "include/configs/mine.yaml",
+        "include/configs/.mine.yaml.swp",
+        "include/configs/keys/seal",
+        "dags/.env",
+        "plugins/streams_recovery/ca.pem",
+    ]
+    for name in mine:
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_text("canary")
+    with zipfile.ZipFile(build_wheel(tmp_path / "dist", copy)) as wheel:
+        assert [name for name in wheel.namelist() if wheel.read(name) == b"canary"] == []
+        assert {Path(name).name for name in wheel.namelist() if "/include/configs/" in name} == EXAMPLES
 
 
 def test_it_has_compiled_code_for_both_kinds_of_machine_and_is_a_wheel_for_any(wheel: zipfile.ZipFile) -> None:
