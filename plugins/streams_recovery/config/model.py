@@ -219,6 +219,15 @@ class ApplicationConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _nothing_in_clear(self) -> Self:
+        if self.storage.encryption is not None and self.storage.encryption.enabled and self.access.show_values:
+            raise ValueError(
+                "access.show_values: runs would store keys and values in clear, and storage.encryption encrypts records; write show_values: false, and look "
+                "with `streams-recovery state`"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _sites_apart(self) -> Self:
         problems = site_problems(self.internal_role, self.topics, self.runs, self.source.connection, self.sites)
         if self.sites and self.clone is not None:

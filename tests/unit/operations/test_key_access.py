@@ -94,3 +94,9 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
 )
 def test_a_section_that_cannot_work_is_refused(tmp_path: Path, key: str, why: str) -> None:
     assert why in refused(tmp_path, text(key))
+
+
+def test_values_are_not_stored_in_clear_beside_encrypted_records(tmp_path: Path) -> None:
+    shown = text("{key: local, connection: local}") + "access: {show_values: true}\n"
+    assert "access.show_values: runs would store keys and values in clear" in refused(tmp_path, shown)
+    assert load(written(tmp_path, shown.replace("encryption: {", "encryption: {enabled: false, ")), {}).access.show_values
