@@ -204,12 +204,12 @@ _BACKENDS: Final[Mapping[Provider, Backend]] = {"aws": "s3", "google": "gcs", "a
 def open_repository(
     config: ApplicationConfig, connections: ConnectionSource, credentials: StorageCredentials | None, *, writes: bool = True
 ) -> Repository:
-    """The repository of an application, with its seals and its keys."""
+    """The repository of an application, with its seals and its keys. A process that never ``writes`` is the page, which reads no records either."""
     return Repository(
         config.storage.location,
         credentials,
         seal=seal_keys(config, connections, writes=writes),
-        encryption=key_access(config, connections),
+        encryption=key_access(config, connections) if writes else None,
     )
 
 

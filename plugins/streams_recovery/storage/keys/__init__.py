@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from streams_recovery.core.errors import remember_secrets
 from streams_recovery.core.repository.encryption import KeyPlace, Provider
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.keys.aws import AwsKey
 from streams_recovery.storage.keys.azure import AzureKey
 from streams_recovery.storage.keys.google import GoogleKey
@@ -27,4 +29,6 @@ def opened(place: KeyPlace) -> KeyEncryption:
     if place.missing:
         # Else a service would be asked as this machine.
         raise unusable(f"{place.provider}:{place.address}".removesuffix(":"), place.missing)
+    # A service may answer with what it was sent.
+    remember_secrets(StorageCredentials(options=place.options).secrets)
     return _KINDS[place.provider](place)

@@ -119,6 +119,13 @@ def test_a_user_without_the_right_is_told_so(services: KeyServices, name: str) -
         opened(wrong(PLACES[name](services))).wrap(PLAIN)
 
 
+def test_a_secret_that_a_service_repeats_is_in_no_error(services: KeyServices) -> None:
+    key = opened(PLACES["vault"](services))
+    services.refuses = f"no policy for {TOKEN}"
+    with pytest.raises(KeyUnavailable, match=r"no policy for \*\*\*"):
+        key.wrap(PLAIN)
+
+
 @pytest.mark.parametrize(
     ("provider", "address"),
     [
