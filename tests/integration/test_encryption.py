@@ -19,6 +19,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import KeyUnavailable
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
 from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.preflight.findings import blocking
 from streams_recovery.core.repository.encryption import named_key
 from streams_recovery.core.repository.manifest import ENCRYPTED_VERSION, Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -26,6 +27,8 @@ from streams_recovery.engine.one_process import ProcessSubmit
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operations import restore
 from streams_recovery.operations.compaction import CompactRequest, How
+from streams_recovery.operations.preflight import of_store
+from streams_recovery.operations.restore import dry_run
 from streams_recovery.operations.state.read import open_side, table
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import published, take
@@ -176,4 +179,17 @@ def test_without_its_key_nothing_is_begun(encrypted: Small, tmp_path: Path, key_
         assert "cannot be unwrapped" in str(report)
         with pytest.raises(KeyUnavailable, match=r"none of storage.encryption.keys is that"):
             restore.plan(found.recovery, asked(found.recovery, savepoint=savepoint, replace=True))
+        finding = next(
+            one for one in dry_run.before_restore(found.recovery, found.recovery.savepoints.outline(savepoint)) if one.kind == "plan"
+        )
+        assert "cannot be unwrapped" in finding.text
+    key_file.unlink()
+    with reopened(encrypted) as found:
+        assert [one.kind for one in blocking(of_store(found.recovery))] == ["keys"]
+        assert of_store(found.recovery, saves=False) == ()
+        with pytest.raises(KeyUnavailable, match="No such file") as caught:
+            take(found)
+        assert caught.value.exit_code == 2
+        assert found.recovery.lock.holder() is None
+        assert found.recovery.savepoints.ids() == [savepoint]
     assert end(encrypted) == 5, "nothing was deleted"

@@ -52,10 +52,10 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         recovery.sites.lift_fences()
         quiesce_record.resume_abandoned(recovery)
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        for warning in preflight.required_for_backup(recovery, request.mode):
-            LOGGER.warning("%s", warning)
         # Made before anything is held still, if it is the first one of today.
         recovery.repository.data_keys.writing(recovery.application_id)
+        for warning in preflight.required_for_backup(recovery, request.mode):
+            LOGGER.warning("%s", warning)
         topic_holds.release_copy_holds(recovery)
         found = discover(recovery)
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
