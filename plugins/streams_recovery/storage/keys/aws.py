@@ -21,6 +21,8 @@ _ARN_PARTS: Final = 6
 class AwsKey:
     """See ``KeyEncryption``. The address is the ARN of a symmetric key or of an alias; KMS keeps the versions of a key that is rotated there."""
 
+    public = False
+
     def __init__(self, place: KeyPlace) -> None:
         self.name = f"aws:{place.address}"
         self._place = place

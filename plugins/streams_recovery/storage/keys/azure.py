@@ -29,6 +29,8 @@ class AzureKey:
     is used. Whoever has the public key can wrap: only a seal says who did.
     """
 
+    public = True
+
     def __init__(self, place: KeyPlace) -> None:
         self.name = f"azure:{place.address}"
         if _ADDRESS.fullmatch(place.address) is None:

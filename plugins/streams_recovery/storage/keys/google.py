@@ -26,6 +26,8 @@ _TOKEN_SECONDS: Final = 600
 class GoogleKey:
     """See ``KeyEncryption``. The address is ``projects/P/locations/L/keyRings/R/cryptoKeys/K``. Without a service account's key the machine's is used."""
 
+    public = False
+
     def __init__(self, place: KeyPlace) -> None:
         self.name = f"google:{place.address}"
         if _ADDRESS.fullmatch(place.address) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from streams_recovery.core.errors import Damaged, KeyUnavailable, RecoveryError
+from streams_recovery.core.errors import ConfigInvalid, Damaged, KeyUnavailable, RecoveryError
 from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.encryption import (
     DATA_KEY_BYTES,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES: Final = 1 << 16
 _AT_ONCE: Final = 8
+_DIGITS: Final = 12
+_ENTRY: Final = re.compile(rf"/[0-9]{{{_DIGITS}}}\.json$")
 Named = tuple[str, str]
 
 
@@ -60,6 +63,7 @@ class Keyring:
     def __init__(self, repository: Repository, access: KeyAccess, clock: Callable[[], float] = time.time) -> None:
         self._repository, self._access, self._clock = repository, access, clock
         self._found: dict[Named, DataKey] = {}
+        self._today: dict[str, DataKey] = {}
         self._lock = threading.Lock()
 
     def of(self, key: str) -> DataKey | None:
@@ -69,17 +73,24 @@ class Keyring:
     def writing(self, application_id: str) -> DataKey:
         """The key of today, made when there is none. Its key-encryption key is the first of ``storage.encryption.keys``."""
         with self._lock:
-            now = int(self._clock())
-            for key_id in reversed(self.ids(application_id)):
-                if 0 <= now - made_at(key_id) < DAY_SECONDS:
-                    try:
-                        stored = self._wraps(application_id, key_id)[0]
-                        if stored.wrapped_by == self._first.name:
-                            return self._key((application_id, key_id))
-                    except (Damaged, KeyUnavailable):
-                        # It may be anybody's. A new one costs nothing.
-                        continue
-            return self._made(application_id, new_key_id(now))
+            now, known = int(self._clock()), self._today.get(application_id)
+            if known is None or not 0 <= now - made_at(known.key_id) < DAY_SECONDS:
+                self._today[application_id] = known = self._stored_today(application_id, now) or self._made(application_id, new_key_id(now))
+            return known
+
+    def _stored_today(self, application_id: str, now: int) -> DataKey | None:
+        if self._first.public and self._repository.seals is None:
+            # Whoever can create objects may have made it, and knows it.
+            return None
+        for key_id in reversed(self.ids(application_id)):
+            if 0 <= now - made_at(key_id) < DAY_SECONDS:
+                try:
+                    if self._wraps(application_id, key_id)[0].wrapped_by == self._first.name:
+                        return self._key((application_id, key_id))
+                except (Damaged, KeyUnavailable):
+                    # It may be anybody's. A new one costs nothing.
+                    continue
+        return None
 
     def ids(self, application_id: str) -> list[str]:
         """The ids of all data keys, the oldest first."""
@@ -92,7 +103,7 @@ class Keyring:
         def look(named: Named) -> None:
             try:
                 found[named] = self._key(named)
-            except (Damaged, KeyUnavailable) as error:
+            except (Damaged, ConfigInvalid) as error:
                 missing[named] = error.reason
 
         with ThreadPoolExecutor(_AT_ONCE, "keys") as pool:
@@ -129,15 +140,15 @@ class Keyring:
 
     def state(self, application_id: str) -> EncryptionState:
         """What can be read and written at this moment, as far as it is quickly told."""
-        found, problems = self.stored(application_id, each=False), list[str]()
+        found, problems = list[StoredKey](), list[str]()
         try:
+            found = self.stored(application_id, each=False)
+            problems += (one.problem for one in found if one.problem)
             self.probe()
         except RecoveryError as error:
             problems.append(error.reason)
-        problems += (one.problem for one in found if one.problem)
-        return EncryptionState(
-            keys=len(found), wrapped_by=tuple(sorted({one.wrapped_by for one in found})), problems=tuple(dict.fromkeys(problems))
-        )
+        names = {one.wrapped_by for one in found if one.wrapped_by}
+        return EncryptionState(keys=len(found), wrapped_by=tuple(sorted(names)), problems=tuple(dict.fromkeys(problems)))
 
     def rotate(self, application_id: str) -> list[str]:
         """Wrap every data key again that is not wrapped by the newest version of the first key-encryption key. Records stay as they are. Returns their ids.
@@ -149,7 +160,7 @@ class Keyring:
         for one in named:
             newest = self._wraps(*one)[0]
             if (newest.wrapped_by, newest.version) != today:
-                self._store(application_id, self._key(one), len(self._numbers(*one)) + 1)
+                self._store(application_id, self._key(one), int(self._entries(*one)[-1][-_DIGITS - 5 : -5]) + 1)
                 done.append(one[1])
         return done
 
@@ -183,7 +194,7 @@ class Keyring:
         """What is stored of a key, the newest first, without what cannot be read. Raises ``Damaged`` when nothing can."""
         failed: RecoveryError | None = None
         found = []
-        for key in reversed(self._numbers(application_id, key_id)):
+        for key in reversed(self._entries(application_id, key_id)):
             try:
                 stored = read_value(self._repository, WrappedKey, key, most_bytes=_MOST_BYTES)
                 found.append(stored.checked(application_id, key_id, key))
@@ -197,8 +208,9 @@ class Keyring:
             key_id=key_id,
         )
 
-    def _numbers(self, application_id: str, key_id: str) -> list[str]:
-        return list(self._repository.keys(f"{Layout(application_id).keys}{key_id}/"))
+    def _entries(self, application_id: str, key_id: str) -> list[str]:
+        found = self._repository.keys(f"{Layout(application_id).keys}{key_id}/")
+        return [key for key in found if _ENTRY.search(key)]
 
     def _made(self, application_id: str, key_id: str) -> DataKey:
         key = _remembered(DataKey(key_id=key_id, secret=os.urandom(DATA_KEY_BYTES)))
@@ -238,7 +250,7 @@ class Keyring:
         for place in self._access.places:
             try:
                 found.append(opened(place))
-            except KeyUnavailable as error:
+            except ConfigInvalid as error:
                 self._closed.append(error.reason)
         return found
 

@@ -20,6 +20,8 @@ _DOMAIN: Final = b"streams-recovery local key 1"
 class LocalKey:
     """See ``KeyEncryption``. AES-256 in GCM: 12 bytes of nonce, then what is encrypted with its tag."""
 
+    public = False
+
     def __init__(self, place: KeyPlace) -> None:
         try:
             secret = local_secret(place.options["secret"])

@@ -32,6 +32,8 @@ class KeyEncryption(Protocol):
 
     # As it is stored beside what it has wrapped.
     name: str
+    # True where whoever has the public key can wrap.
+    public: bool
 
     def wrap(self, plain: bytes) -> Wrapped:
         """``plain``, at most 64 bytes, encrypted by the newest version."""

@@ -18,6 +18,8 @@ _WRAPPED: Final = re.compile(rb"vault:(v[0-9]{1,9}):[A-Za-z0-9+/=]{1,1000}")
 class VaultKey:
     """See ``KeyEncryption``. The address is that of the key: ``https://vault:8200/v1/transit/keys/NAME``; the password of its connection is the token."""
 
+    public = False
+
     def __init__(self, place: KeyPlace) -> None:
         self.name = f"vault:{place.address}"
         found = _ADDRESS.fullmatch(place.address)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid, KeyServiceUnavailable, KeyUnavailable
-from streams_recovery.core.repository.encryption import KeyPlace
+from streams_recovery.core.repository.encryption import DataKey, KeyAccess, KeyPlace
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.storage.keys import opened, port
+from streams_recovery.storage.keys.keyring import Keyring
 from streams_recovery.storage.keys.port import Wrapped
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.seals import new_private_key
 from tests.support.storage.key_services import ARN, CLIENT_SECRET, GOOGLE, TOKEN, KeyServices, Refusal, key_services, pair
 
 LOCAL = base64.b64encode(os.urandom(32)).decode()
@@ -117,6 +123,22 @@ def place_url(place: KeyPlace) -> str:
 def test_a_user_without_the_right_is_told_so(services: KeyServices, name: str) -> None:
     with pytest.raises(KeyUnavailable):
         opened(wrong(PLACES[name](services))).wrap(PLAIN)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_key_that_anybody_could_have_wrapped_encrypts_nothing_of_ours(services: KeyServices, tmp_path: Path, name: str) -> None:
+    place = PLACES[name](services)
+
+    def writing(seal: SealKeys | None = None) -> DataKey:
+        repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path)), seal=seal)
+        ring = Keyring(repository, KeyAccess(places=(place,)))
+        assert ring.writing("orders") == ring.writing("orders")
+        return ring.writing("orders")
+
+    assert (writing() == writing()) == (name != "azure")
+    private, public = new_private_key()
+    seal = SealKeys(public=(public,), private=private)
+    assert writing(seal) == writing(seal), "nobody else can seal"
 
 
 def test_a_secret_that_a_service_repeats_is_in_no_error(services: KeyServices) -> None:
