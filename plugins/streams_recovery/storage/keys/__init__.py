@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from streams_recovery.core.errors import remember_secrets
+from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.encryption import KeyPlace, Provider
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.keys.aws import AwsKey
