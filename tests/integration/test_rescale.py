@@ -53,7 +53,7 @@ FLEETS = {
 }
 
 
-@pytest.mark.way("rescale")
+@pytest.mark.deep
 @pytest.mark.parametrize("fleet", FLEETS.values(), ids=FLEETS)
 def test_every_key_goes_on_when_partitions_are_more_and_then_fewer(opened: Open, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened(fleet)
@@ -187,7 +187,7 @@ def test_a_record_that_comes_behind_the_savepoint_of_the_stop_is_not_deleted(cou
     assert [key for key, _ in counting.rows(counting.input)] == list("abcabz")
 
 
-@pytest.mark.deep
+@pytest.mark.way("rescale")
 def test_what_has_come_since_is_taken_back_by_a_rescale_and_by_no_undo(counting: Counting, in_session: Submitter) -> None:
     counting.savepoint(in_session)
     with counting.recovery() as recovery:

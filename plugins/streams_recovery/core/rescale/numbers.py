@@ -16,11 +16,14 @@ from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.names import NAME
+from streams_recovery.core.repository.manifest import TopicImage
+from streams_recovery.core.rescale.placement import RescaledTopic
+from streams_recovery.core.rescale.values import stream_time
 from streams_recovery.core.restore.parts.rescale import TopicNumbers
 from streams_recovery.core.rollout.compatibility import SavedTopic
 from streams_recovery.core.rollout.described import DescribedTopology, NodeKind, Subtopology, TopologyNode, matched
 from streams_recovery.core.rollout.upgrade import TOPOLOGY
-from streams_recovery.core.words import first_names
+from streams_recovery.core.words import first_names, span
 
 _NUMBER: Final = rf"{NAME}=[0-9]{{1,6}}"
 PARTITIONS: Final = FormField(
@@ -69,6 +72,22 @@ def new_numbers(
     if not any(one.changes for one in found):
         raise Refused(f"every topic of {application_id} would keep its number of partitions", next_step="ask for another number")
     return found
+
+
+def stream_time_warnings(topics: Iterable[TopicImage], numbers: Iterable[TopicNumbers]) -> tuple[str, ...]:
+    """What may be dropped as late: a new partition begins with the latest stream time of the old ones whose keys it gets."""
+    images, found = {topic.name: topic.partitions for topic in topics}, []
+    for one in numbers:
+        times = [stream_time(part.committed.metadata) if part.committed else None for part in images[one.name]] if one.changes else []
+        wanted = RescaledTopic(name=one.name, old=one.old, new=one.new)
+        joined = [[times[at] for at in wanted.sources(number)] for number in range(one.new)] if len(times) == one.old else []
+        apart = max((max(known) - min(known) for several in joined if (known := [time for time in several if time is not None])), default=0)
+        if apart:
+            found.append(
+                f"partitions of {one.name} that are joined were up to {span(apart / 1000)} apart in stream time: windows of the earlier ones close that much "
+                "sooner, and records that come late for them are dropped"
+            )
+    return tuple(found)
 
 
 def _asked(application_id: str, known: Mapping[str, SavedTopic], wanted: Sequence[str]) -> dict[str, int]:

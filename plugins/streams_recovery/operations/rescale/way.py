@@ -83,7 +83,8 @@ def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: Artifa
     if anew:
         check_still(recovery, anew, float(recovery.config.restore.producers_still_seconds))
     planned = plan(recovery, _placed(ticket, made.savepoint_id))
-    planned = replace(planned, part=RescalePart(rescaled=replace(found, ends=dict(planned.part.replaced_ends))))
+    logs = () if made.provenance.rescaled_from is None else made.provenance.rescaled_from.topics
+    planned = replace(planned, part=RescalePart(rescaled=replace(found, ends=dict(planned.part.replaced_ends), logs=logs)))
     check_plan(planned, where="the plan")
     check_same_targets(approved, planned)
     if _shape(planned) != _shape(approved):
@@ -91,8 +92,6 @@ def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: Artifa
             "other topics would be created than was approved", next_step="nothing was changed; begin again, and approve the new plan"
         )
     note(recovery, ticket, Phase.SAVED, result=recovery.artifacts.write(ticket.restore_id, PLACED, planned))
-    origin = made.provenance.rescaled_from
-    logs = () if origin is None else origin.topics
     return PlacedSummary(
         savepoint_id=made.savepoint_id,
         topics=len(logs),

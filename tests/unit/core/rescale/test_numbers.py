@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.rescale.numbers import new_numbers
+from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
+from streams_recovery.core.repository.manifest import PartitionImage
+from streams_recovery.core.rescale.numbers import new_numbers, stream_time_warnings
+from streams_recovery.core.restore.parts.rescale import TopicNumbers
 from streams_recovery.core.rollout.compatibility import saved_topics
 from streams_recovery.core.rollout.described import DescribedTopology
 from tests.support.examples.topologies import APPLICATION, counting, processor, regrouping, saved, sink, source, topology
@@ -152,6 +158,24 @@ def test_a_description_of_another_version_is_refused() -> None:
         numbers("in=6", topology=counting("totals", read="else"), changelogs={"totals": 4}, inputs={"in": 4})
     with pytest.raises(Refused, match="differ in their numbers"):
         numbers("left=6", "right=6", topology=TWO_INPUTS, changelogs={"totals": 8}, inputs={"left": 4, "right": 8})
+
+
+def test_partitions_that_are_joined_tell_how_far_their_stream_times_are_apart() -> None:
+    [image] = saved(inputs={"in": 4}).topics
+
+    def read_to(number: int, time: int | None) -> PartitionImage:
+        metadata = "" if time is None else base64.b64encode(struct.pack(">bq", 1, time)).decode()
+        return replace(image.partitions[number], committed=CommittedOffset(offset=1, metadata=metadata))
+
+    topic = replace(image, partitions=tuple(read_to(number, time) for number, time in enumerate((5_000, 9_000, 65_000, None))))
+
+    def told(new: int) -> tuple[str, ...]:
+        return stream_time_warnings([topic], [TopicNumbers(name="in", role=TopicRole.INPUT, old=4, new=new)])
+
+    # Of 4 and 2 partitions 0 and 2 are joined, and 1 and 3; of 4 and 3 all are; of 4 and 8 none.
+    assert ["1 min apart" in text for text in told(2)] == [True]
+    assert told(8) == told(4) == ()
+    assert told(3)
 
 
 @pytest.mark.parametrize("wanted", [(), ("in=0",), ("in",), ("in=-1",), ("=4",), ("in=4", "in=5"), ("in=1234567",), ("in=\uff14",)])

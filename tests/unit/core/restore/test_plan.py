@@ -10,6 +10,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, TopicPartition, TopicRole
+from streams_recovery.core.repository.compaction_proof import RescaledLog
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.failover import SiteMove
@@ -167,6 +168,12 @@ def test_a_person_reads_every_number_and_whose_producers_must_stand_still() -> N
     named = replace(PLAN, part=RescalePart(rescaled=replace(RESCALED, anew=(), grown=(), history=True, named=True)))
     assert "of savepoint `20261121T022345Z-0123456789`" in named.text
     assert "must stand still" not in named.text
+    log = RescaledLog(
+        topic="orders", old=4, new=12, form=None, records=5, keys_before=3, keys_after=3, digest_before="d" * 64, digest_after="d" * 64
+    )
+    proven = replace(plan, part=RescalePart(rescaled=replace(RESCALED, logs=(log,))))
+    assert proven.part.more_facts() == [("orders", f"3 keys with the same newest values before and after, digest {'d' * 64}")]
+    assert codec.loads(RestorePlan, codec.dumps(proven), where="a note") == proven
     assert plan.part.facts() == [("partitions", "orders 4 to 12, returns 4 to 12, orders-totals-changelog 4 to 12")]
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 from streams_recovery.core.codec import LEFT_OUT
 from streams_recovery.core.escaping import Markdown, code, md
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.compaction_proof import RescaledLog
 from streams_recovery.core.restore.parts.part import EMPTY, RestoreOutcome, table
 from streams_recovery.core.restore.parts.state import StatePart
 from streams_recovery.core.restore.planned import PlannedRestore
@@ -45,8 +46,9 @@ class Rescaling:
     history: bool
     proven_on: str
     named: bool
-    # The ends of inputs that are created again, once the savepoint that has all below them is there.
+    # Once the records are placed: the ends of inputs that are created again, and the proof of each topic, before and after.
     ends: dict[TopicPartition, int] = field(default_factory=dict)
+    logs: tuple[RescaledLog, ...] = ()
 
     @property
     def placed(self) -> tuple[TopicNumbers, ...]:
@@ -129,6 +131,12 @@ class RescalePart(StatePart):
 
     def facts(self) -> list[tuple[str, str]]:
         return [("partitions", ", ".join(f"{one.name} {one.old} to {one.new}" for one in self.rescaled.topics if one.changes))]
+
+    def more_facts(self) -> list[tuple[str, str]]:
+        return [
+            (one.topic, f"{one.keys_after:,} keys with the same newest values before and after, digest {one.digest_after}")
+            for one in self.rescaled.logs
+        ]
 
     def outcome(self, restored: RestoreOutcome) -> str:
         return f"rescaled with savepoint {restored.savepoint_id}: {restored.rows:,} records compared, all equal"

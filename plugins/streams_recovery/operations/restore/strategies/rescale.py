@@ -11,7 +11,7 @@ from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.rescale.numbers import DESCRIBED, HISTORY, PARTITIONS, new_numbers
+from streams_recovery.core.rescale.numbers import DESCRIBED, HISTORY, PARTITIONS, new_numbers, stream_time_warnings
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling, TopicNumbers
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import COMPARE_KEYS, NOTHING_REPLACED, Safeguards, delete_field
@@ -89,7 +89,7 @@ class Rescale(StateStrategy):
                     named=self.savepoint != LATEST,
                 )
             ),
-            warnings=_written_recently(recovery, anew),
+            warnings=(*_written_recently(recovery, anew), *stream_time_warnings(manifest.topics, numbers)),
         )
 
     def _proven_on(self, recovery: RecoveryContext) -> Manifest:
