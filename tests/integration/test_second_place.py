@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from streams_recovery.config.backup import Mirror
+from embedded.stores.s3 import CREDENTIALS, S3Server
+from streams_recovery.config.backup import Mirror, Storage
 from streams_recovery.core.errors import RecoveryError, Refused
+from streams_recovery.core.repository.layout import Backend
 from streams_recovery.core.words import moment
+from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operations import archive, maintenance, restore, second_place
+from streams_recovery.operations.context import open_context
 from streams_recovery.operations.unfinished import restores_of
+from streams_recovery.storage.credentials import StorageCredentials
 from tests.support.applications.archiver import archiving, with_archive
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish, published
@@ -104,3 +109,52 @@ def test_the_store_is_deleted_in_mid_archive_and_the_application_comes_back_up_t
         archived = archive.read_archive(found.recovery)
         assert archived.newest[source].end == 14
         assert checked(found.recovery, "full").good
+
+
+@dataclass(frozen=True)
+class BothStores:
+    """The connections of an application whose repository goes from a directory into a bucket."""
+
+    connection: KafkaConnection
+
+    def kafka(self, connection_id: str) -> KafkaConnection:  # noqa: ARG002
+        return self.connection
+
+    def storage(self, connection_id: str | None, backend: Backend) -> StorageCredentials | None:  # noqa: ARG002
+        return CREDENTIALS if backend == "s3" else None
+
+    def secret(self, connection_id: str) -> str | None:  # noqa: ARG002
+        return None
+
+    def spark_master(self, connection_id: str) -> str:  # noqa: ARG002
+        return "local[2]"
+
+
+@pytest.mark.way("second place")
+def test_a_repository_moves_from_a_directory_into_a_bucket_and_the_application_is_restored_from_there(
+    small: Small, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    savepoint, ended = publish(small), end(small)
+    place = s3.bucket()
+    names = ("bucket", "prefix", "region", "endpoint", "path_style", "allow_http")
+    mirror = Mirror(backend="s3", connection="s3", **{name: getattr(place, name) for name in names})
+    storage = small.recovery.config.storage.model_copy(update={"mirror": mirror})
+    config = small.recovery.config.model_copy(update={"storage": storage})
+    connections = BothStores(small.recovery.connection)
+    home = replace(small.recovery, config=config, connections=connections)
+    assert savepoint in maintenance.move(home).savepoints
+    small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
+    written = config.model_copy(update={"storage": Storage(**config.storage.moved)})
+    with open_context(written, connections) as recovery:
+        assert recovery.repository.location.backend == "s3"
+        assert checked(recovery, "full", savepoint).good
+        ticket = opened(recovery, asked(recovery, savepoint=savepoint))
+        saved(recovery, ticket)
+        assert loaded(recovery, ticket) == 7
+        assert verified(recovery, ticket).partitions
+        restore.abandon(recovery, ticket)
+        assert end(replace(small, recovery=recovery)) == ended
+    # Who has the old configuration, in another process.
+    monkeypatch.setattr("streams_recovery.storage.repository._asked", set())
+    with pytest.raises(Refused, match="has moved to s3://"):
+        publish(small)

@@ -57,6 +57,11 @@ OFFSETS: Final = CommandGroup(
         Command("restore", "offsets:restore_offsets", "Take a group's offsets back to a snapshot."),
     ),
 )
+STORAGE: Final = CommandGroup(
+    "storage",
+    "The place of the repository.",
+    (Command("move", "maintenance:move", "Make `storage.mirror` the place of the repository, and leave the old one."),),
+)
 GROUPS: Final = CommandGroup(
     "groups",
     "Consumer groups of the cluster: look at them, reset and delete their offsets.",
@@ -214,6 +219,7 @@ PANELS: Final[Mapping[Panel, tuple[Command | CommandGroup, ...]]] = {
             "maintenance:seal_key",
             "Make a pair of keys for `storage.seal`: the private one into a file that only you can read, the public one printed.",
         ),
+        STORAGE,
         Command(
             "undelete",
             "maintenance:undelete",

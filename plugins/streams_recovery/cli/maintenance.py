@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND, show_plan, show_unasked
@@ -24,7 +25,8 @@ from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.forms import reason_field
 from streams_recovery.core.remedies.locks import NO_RUN_LEFT, proof_of_death
 from streams_recovery.core.repository.check import Cause
-from streams_recovery.core.repository.mirror import mirror_outline, mirror_text
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.mirror import MirrorPlan, mirror_outline, mirror_text
 from streams_recovery.core.words import LATEST, command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
@@ -153,6 +155,47 @@ def mirror(
         for one in report.damaged:
             say(one.why)
     maintenance.raise_unless_mirrored(report)
+
+
+@asks(without=("logs",))
+def move(call: Call) -> None:
+    """Make `storage.mirror` the place of the repository, and leave the old one. Copies what is missing, reads all that is there, and marks the old place, so
+    that nothing is written to it any more. Shows the plan and asks first.
+    """
+    with recovery_of(call.name, call.configs) as recovery:
+        plan = maintenance.plan_mirror(recovery, moves=True)
+        planned = StatedPlan(
+            application_id=recovery.application_id, text=_move_text(recovery.repository.location, plan), parts={"the new place": plan.place}
+        )
+        if not call.agreed(planned, planned.text, typed=recovery.application_id):
+            return
+        report = maintenance.move(recovery, say)
+        section = recovery.config.storage.moved
+    if call.as_json:
+        print_json({"storage": section, "report": report})
+        return
+    line(
+        f"{report.copied:,} objects were copied and {report.proven:,} compared. In the configuration, write this in place of the old keys and of mirror:"
+    )
+    for text in yaml.safe_dump({"storage": section}, sort_keys=False).splitlines():
+        line(text)
+
+
+def _move_text(old: StorageLocation, plan: MirrorPlan) -> Markdown:
+    return joined(
+        [
+            md("### Move the repository of {} to {}", code(plan.application_id), code(plan.place)),
+            md(""),
+            md("{:,} objects with {:,} bytes are copied. Then all that is there is read and compared.", plan.copies, plan.bytes),
+            md(""),
+            md(
+                "No savepoint is taken and nothing is archived meanwhile. {} keeps all that it has, and is marked: nothing is written to it any more.",
+                code(str(old)),
+            ),
+            md(""),
+            md("Locks, work of runs that are over, statuses, alerts, inspections and copies of expired manifests stay behind."),
+        ]
+    )
 
 
 @asks(without=("logs",))

@@ -269,6 +269,12 @@ class Storage(StoragePlace):
         return self.model_copy(update={**others, "mirror": FirstPlace.model_construct(**own, schedule=None)})
 
     @property
+    def moved(self) -> dict[str, Any]:
+        """The keys of this section, when the second place has become the repository: its own, and no second place."""
+        given = {} if self.second_place is None else self.second_place.model_dump(mode="json", exclude_defaults=True)
+        return {name: given[name] for name in StoragePlace.model_fields if name in given}
+
+    @property
     def is_turned_round(self) -> bool:
         """True where the second place is read and written in place of the repository."""
         return isinstance(self.mirror, FirstPlace)

@@ -15,11 +15,12 @@ import obstore
 from obstore import exceptions
 
 from streams_recovery.core import codec
-from streams_recovery.core.codec import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.encryption import NO_KEYS, DataKeys, KeyAccess, SegmentKeys, named_key
 from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
+from streams_recovery.core.repository.mirror import Moved
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.repository.seal import (
     ADOPTED,
@@ -31,6 +32,7 @@ from streams_recovery.core.repository.seal import (
     carries_seal,
     split_seal,
 )
+from streams_recovery.core.words import moment
 from streams_recovery.storage.backends import BUCKETS
 from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing, overwritten, unreadable
 from streams_recovery.storage.credentials import StorageCredentials
@@ -294,11 +296,27 @@ class Repository:
         application_id, _, below = key.partition("/")
         if not below or (self.location, application_id) in _asked:
             return
+        self._require_not_moved(Layout(application_id).moved)
         try:
             self.require_suitable(application_id, whole=False)
         except ConfigInvalid:
             # A user that may not write the probe learns from the object that is to be created whether that is allowed.
             _asked.add((self.location, application_id))
+
+    def _require_not_moved(self, key: str) -> None:
+        """Raise ``Refused`` in a place that a repository was moved from. A mark that nobody has sealed who may write is passed over."""
+        try:
+            moved = codec.loads(Moved, self.get(key, most_bytes=MOST_BYTES_OF_ENTRY), where=key)
+        except (NotFound, ConfigInvalid):
+            return
+        except Forged as error:
+            LOGGER.warning("%s is passed over: %s", key, error.reason)
+            return
+        raise Refused(
+            f"the repository in {self.location} has moved to {moved.to}, at {moment(moved.at)}: nothing is written here any more",
+            next_step=f"write that place into storage of the configuration; to go on here, where nothing was written there yet, remove {key}",
+            place=moved.to,
+        )
 
     def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
         self._ask_once(_checked(key))

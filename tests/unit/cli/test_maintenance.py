@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
@@ -133,6 +134,23 @@ def test_nothing_is_done_in_the_second_place_while_the_first_one_answers_and_loo
     assert "nobody else may use it meanwhile" in run(*words.split(), "--from", "mirror", as_json=False).stderr
     for look in (("savepoints", "show", "shop", FIRST), ("evidence", "shop")):
         assert "is not there" not in run(*look, "--from", "mirror", as_json=False).stderr
+
+
+def test_a_repository_moves_and_the_lines_to_write_are_printed(run: Run, tmp_path: Path) -> None:
+    second_place(tmp_path, "second")
+    plan = run("storage", "move", "shop", "--plan", as_json=False)
+    assert "is marked: nothing is written to it any more" in plan.stdout
+    assert not list((tmp_path / "second").rglob("manifest*"))
+    approved = printed(run("storage", "move", "shop", "--plan"))["approve"]
+    moved = run("storage", "move", "shop", "--approve", approved, as_json=False)
+    assert moved.exit_code == 0, moved.output
+    lines = moved.stdout[moved.stdout.index("storage:") :]
+    assert yaml.safe_load(lines) == {"storage": {"backend": "filesystem", "path": str(tmp_path / "second")}}
+    listed = printed(run("savepoints", "list", "shop"))
+    written = json.loads((tmp_path / "shop.yaml").read_text()) | yaml.safe_load(lines)
+    (tmp_path / "shop.yaml").write_text(json.dumps(written))
+    assert [one | {"in_second_place": True} for one in printed(run("savepoints", "list", "shop"))] == listed
+    assert run("verify", "shop", as_json=False).exit_code == 0
 
 
 def test_info_and_the_list_say_which_savepoints_are_in_one_place_and_since_when(run: Run, tmp_path: Path) -> None:

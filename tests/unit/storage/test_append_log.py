@@ -82,9 +82,11 @@ def served(bucket: Bucket) -> Iterator[Repository]:
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             name = asked.path.partition("/test/")[2]
+            if name == Layout("orders").moved:
+                return self._answer(b"", status=404)
             bucket.asked.append(f"GET {name}" if name else "LIST")
             text = f'{{"text":"{int(name[-17:-5])}"}}' if name else bucket.listing(parse_qs(asked.query))
-            self._answer(text.encode())
+            return self._answer(text.encode())
 
         def do_PUT(self) -> None:
             name = urlsplit(self.path).path.partition("/test/")[2]

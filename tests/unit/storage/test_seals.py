@@ -102,7 +102,8 @@ def test_a_record_of_any_kind_is_believed_only_as_it_was_sealed(tmp_path, key):
             repository(tmp_path / f"{number}").get(key)
         refused.append(error.value.facts["key"])
     # Moved to every kind, its own as well: for a log that is a replay.
-    for other in [*(one for one in SEALED if one != key), sibling(key)]:
+    # The mark of a move is the only one of its kind.
+    for other in {*SEALED, sibling(key)} - {key}:
         put(tmp_path / "moved", other, good)
         with pytest.raises(Forged) as error:
             repository(tmp_path / "moved").get(other)

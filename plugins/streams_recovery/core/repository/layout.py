@@ -284,6 +284,11 @@ class Layout:
         """The object that is the same in all places of one repository, and that no other repository has."""
         return f"{self.places}repository.json"
 
+    @property
+    def moved(self) -> str:
+        """The record that the repository is at another place now. Nothing is written here any more."""
+        return f"{self.application_id}/moved/place.json"
+
     def filled(self, digest: str) -> str:
         """The record, in the first place, that the second place whose address has this digest is filled from here."""
         return f"{self.places}filled-{checked_name('digest', digest)}.json"

@@ -32,6 +32,14 @@ class MirroredObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A repository went from one place ``to`` another one at this moment (ms)."""
+
+    to: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStep:
     """An object that is copied, or that is there and has to be proven to be what it should be."""
 
@@ -185,6 +193,11 @@ def behind_manifests(layout: Layout) -> tuple[str, ...]:
         layout.sites,
     )
     return (*logs, layout.announcements, layout.drills, layout.slots, layout.reprocessed)
+
+
+def only_moved(layout: Layout) -> tuple[str, ...]:
+    """Prefixes of records that a place needs which becomes the first one: what a schedule has started, verdicts of checks, and tables that people exported."""
+    return (layout.scheduled_runs, layout.checks, f"{layout.application_id}/tables/")
 
 
 def expired_there(layout: Layout, there: Iterable[str]) -> dict[str, list[str]]:

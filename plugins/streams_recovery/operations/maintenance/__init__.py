@@ -8,6 +8,7 @@ from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireRep
 from streams_recovery.operations.maintenance.mirror import (
     MirrorReport,
     fill_mirror,
+    move,
     plan_mirror,
     raise_unless_mirrored,
 )

@@ -16,13 +16,14 @@ from typing import Final
 
 from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import ENTRY_READERS, MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.core.repository.mirror import (
     MirroredObject,
     MirrorPlan,
     MirrorStep,
+    Moved,
     PassedOver,
     at_once,
     before_manifests,
@@ -32,17 +33,21 @@ from streams_recovery.core.repository.mirror import (
     is_entry,
     mirror_plan,
     of_archive,
+    only_moved,
     records_in_order,
     savepoint_of,
     written_there,
 )
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.words import command, first_names
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lock_holder import is_dead, this_process
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
+from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.archive_logs import archive_entries
-from streams_recovery.storage.json_object import read_value
+from streams_recovery.storage.json_object import create_value, read_value
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.mirror import copy_object, note_proven, prove_object, require_apart, require_paired
 from streams_recovery.storage.range_tables import RangeTables
@@ -89,27 +94,33 @@ def places(recovery: RecoveryContext) -> Places:
     return Places(first=recovery.repository.without_seals(), other=Repository(mirror.location, keys))
 
 
-def plan_mirror(recovery: RecoveryContext, *, full: bool = False, back: bool = False) -> MirrorPlan:
+def plan_mirror(recovery: RecoveryContext, *, full: bool = False, back: bool = False, moves: bool = False) -> MirrorPlan:
     """What the second place lacks. Writes nothing. With ``full`` everything that is there is read as well, not only what is new to it. ``back`` is set for a
     context that has the two places the other way round: then the target may have gone on. Raises ``ConfigInvalid``, also for a second place that is the first
     one.
     """
     found = places(recovery)
     _require_two(recovery, found, back=back, writes=False)
-    return _planned(recovery, found, full=full, back=back)
+    return _planned(recovery, found, full=full, back=back, moves=moves)
 
 
 def fill_mirror(
-    recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None, *, full: bool = False, back: bool = False
+    recovery: RecoveryContext,
+    say: Callable[[str], None] = lambda _: None,
+    *,
+    full: bool = False,
+    back: bool = False,
+    moves: bool = False,
 ) -> MirrorReport:
     """Copy what the second place lacks, and prove it there. What is damaged takes nothing from the rest: see ``raise_unless_mirrored``. Raises
     ``ConfigInvalid`` as ``plan_mirror`` does, and ``RepositoryUnavailable``: what was copied stays, and the next run goes on behind it. On the way ``back``
-    the target is where expiry works, so its lock is held. Raises ``LockHeld`` then.
+    the target is where expiry works, so its lock is held. Raises ``LockHeld`` then. With ``moves`` what the other place needs as the first one
+    comes too.
     """
     found = places(recovery)
     _require_two(recovery, found, back=back, writes=True)
     with _lock_of_target(recovery, found) if back else nullcontext():
-        return _Copying(found, _planned(recovery, found, full=full, back=back), say, notes=not back).report()
+        return _Copying(found, _planned(recovery, found, full=full, back=back, moves=moves), say, notes=not back).report()
 
 
 def _require_two(recovery: RecoveryContext, found: Places, *, back: bool, writes: bool) -> None:
@@ -119,20 +130,48 @@ def _require_two(recovery: RecoveryContext, found: Places, *, back: bool, writes
         require_paired(found.first, found.other, recovery.layout, back=back, marks=asks)
 
 
+def move(recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None) -> MirrorReport:
+    """Make the second place the place of the repository: what is missing there is copied, all that is there is read and compared, and the first place is
+    marked, so that nobody writes to it any more. Under the locks of the application and of its archiver, so nothing comes meanwhile. A move that failed has
+    marked nothing; another call goes on. Raises ``LockHeld`` while a run or an archiver works, ``Refused`` while a restore is half way or an application is
+    held, and ``Damaged`` where anything could not be copied or is not what it should be.
+    """
+    archiver = replace(recovery, lock=archive_lock(recovery))
+    with _held(recovery, "moving the repository"), _held(archiver, "moving the repository"):
+        refuse_if_unfinished(recovery)
+        if (held := quiesce_record.left(recovery)) is not None:
+            raise Refused(
+                f"{', '.join(held.instances)} may still be held by run {held.run}",
+                next_step="take a savepoint, which brings them back, and move the repository then",
+                run=held.run,
+            )
+        report = fill_mirror(recovery, say, full=True, moves=True)
+        raise_unless_mirrored(report)
+        create_value(recovery.repository, recovery.layout.moved, Moved(to=report.place, at=recovery.clock()))
+    return report
+
+
+@contextmanager
+def _held(recovery: RecoveryContext, purpose: str) -> Iterator[None]:
+    """Hold the lock of a context."""
+    process = this_process()
+    owner = f"mirror {process.host}-{process.pid}-{secrets.token_hex(4)}"
+    ticket = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
+    try:
+        with renewed_lock(recovery, HeldLock(lock=ticket)):
+            yield
+    finally:
+        recovery.lock.release(ticket)
+
+
 @contextmanager
 def _lock_of_target(recovery: RecoveryContext, found: Places) -> Iterator[None]:
     """Hold the lock of the application in the target. Its records are sealed as any others there are."""
     seals = recovery.repository.seals
     target = found.other if seals is None else found.other.with_seals(seals.keys)
-    process = this_process()
-    lock = ApplicationLock(target, recovery.layout, recovery.clock, name=recovery.config.name, process=process, is_dead=is_dead)
-    owner = f"mirror {process.host}-{process.pid}-{secrets.token_hex(4)}"
-    ticket = lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose="copying back from the second place")
-    try:
-        with renewed_lock(replace(recovery, lock=lock), HeldLock(lock=ticket)):
-            yield
-    finally:
-        lock.release(ticket)
+    lock = ApplicationLock(target, recovery.layout, recovery.clock, name=recovery.config.name, process=this_process(), is_dead=is_dead)
+    with _held(replace(recovery, lock=lock), "copying back from the second place"):
+        yield
 
 
 def raise_unless_mirrored(report: MirrorReport) -> None:
@@ -146,11 +185,11 @@ def raise_unless_mirrored(report: MirrorReport) -> None:
         )
 
 
-def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool) -> MirrorPlan:
+def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool, moves: bool) -> MirrorPlan:
     # The second place before the first one: what is copied by another run meanwhile is only read once more.
     there = found.other.sizes(f"{recovery.application_id}/")
     here = found.first.sizes(f"{recovery.application_id}/")
-    gathering = _Gathering(recovery, found, here, {} if full else there, back=back)
+    gathering = _Gathering(recovery, found, here, {} if full else there, back=back, moves=moves)
     if not back:
         gathering.pass_over_what_was_written(there)
     return gathering.plan(there, str(found.other.location))
@@ -161,8 +200,10 @@ class _Gathering:
     the tools of a cloud may have copied a manifest without its files. On the way ``back`` the record of its publication says that.
     """
 
-    def __init__(self, recovery: RecoveryContext, found: Places, here: Mapping[str, int], known: Mapping[str, int], *, back: bool) -> None:
-        self._back = back
+    def __init__(
+        self, recovery: RecoveryContext, found: Places, here: Mapping[str, int], known: Mapping[str, int], *, back: bool, moves: bool
+    ) -> None:
+        self._back, self._moves = back, moves
         self._recovery, self._places, self._here, self._known = recovery, found, here, known
         self._layout = recovery.layout
         self._tables = RangeTables(recovery.repository, recovery.layout)
@@ -179,10 +220,11 @@ class _Gathering:
         self._passed_over += [PassedOver(key=key, why=why) for key in written_there(self._layout, self._here, there)]
 
     def plan(self, there: Mapping[str, int], place: str) -> MirrorPlan:
-        before, behind = before_manifests(self._layout), behind_manifests(self._layout)
+        before = before_manifests(self._layout)
+        behind = (*behind_manifests(self._layout), *(only_moved(self._layout) if self._moves else ()))
         wanted = [
-            *self._archive(there),
             *self._records(before, there),
+            *self._archive(there),
             *self._savepoints(self._recovery.savepoints, there),
             *self._savepoints(self._recovery.safety, there),
             *self._about_savepoints(there),

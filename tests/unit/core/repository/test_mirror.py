@@ -123,7 +123,7 @@ def test_the_savepoints_of_a_plan_are_those_whose_manifests_come(layout: Layout)
 # About the first place, or about what works there now; and tables, which a person exported.
 STAYS = {
     *("archive_locks", "locks", "quiesce_records", "artifacts", "work", "scheduled_runs", "probe", "table"),
-    *("places", "repository_id", "filled", "proven"),
+    *("places", "repository_id", "filled", "proven", "moved"),
     *("check", "checks", "status", "alerts", "inspections", "outputs_compared", "retired", "retired_prefix"),
 }
 # Copied with a savepoint, by what its manifest names.

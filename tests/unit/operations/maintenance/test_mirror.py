@@ -14,12 +14,12 @@ from streams_recovery.config.backup import Mirror
 from streams_recovery.core.archive.cuts import ArchivedCut, KeptCut
 from streams_recovery.core.archive.log import ArchivedLog, ArchiveEntry, ArchiveEvent
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, Refused
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.repository.seal import SealKeys
-from streams_recovery.operations import archive, maintenance
+from streams_recovery.operations import archive, maintenance, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.second_place import see_second_place
 from streams_recovery.operations.unfinished import refuse_if_unfinished
@@ -562,3 +562,73 @@ def test_the_archive_comes_back_into_a_new_first_place_and_not_into_one_that_has
     archive.archive_log(two).prune(1)
     maintenance.fill_mirror(reverse(two), back=True)
     assert [path.stem for path in path_of(two, "golden/archive").iterdir()] == ["000000000003"]
+
+
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Each process asks a store before its first write: forget what this one has asked."""
+    return lambda: monkeypatch.setattr("streams_recovery.storage.repository._asked", set())
+
+
+def test_a_repository_moves_with_all_that_it_needs_and_nothing_is_written_to_the_old_place_any_more(
+    two: RecoveryContext, second: Callable[[], RecoveryContext], new_process: Callable[[], None]
+) -> None:
+    third(two)
+    logs(two)
+    shutil.rmtree(path_of(two, two.layout.quiesce_records))
+    look(two, ArchiveEvent.COPIED, 0, 5)
+    checks = checked(two, "full").check_id
+    maintenance.fill_mirror(two)
+    odd = there(two) / f"golden/segments/{NEWEST}"
+    whole = odd.read_bytes()
+    odd.unlink()
+    odd.write_bytes(whole[::-1])
+    with pytest.raises(Damaged, match="with other bytes"):
+        maintenance.move(two)
+    assert two.lock.holder() is None
+    assert not path_of(two, two.layout.moved).exists(), "a move that failed has marked nothing"
+    odd.unlink()
+    report = maintenance.move(two)
+    assert (report.damaged, report.copied > 0, report.proven > 5) == ((), True, True)
+    assert (there(two) / two.layout.check(checks)).is_dir()
+    new = second()
+    assert checked(new, "full").good
+    assert archive.read_archive(new).exists
+    new_process()
+    for write in (
+        lambda: two.lock.acquire("run", lease_seconds=60, purpose="a test"),
+        lambda: maintenance.pin(two, FIRST, keep=True, requested_by="me", reason=""),
+    ):
+        with pytest.raises(Refused, match=r"has moved to .*second"):
+            write()
+    assert two.savepoints.read(THIRD).savepoint_id == THIRD, "it can be read"
+    maintenance.pin(new, FIRST, keep=True, requested_by="me", reason="")
+
+
+def test_no_repository_moves_while_somebody_works_there(two: RecoveryContext) -> None:
+    for lock in (two.lock, archive.archive_lock(two)):
+        held = lock.acquire("a run", lease_seconds=60, purpose="a test")
+        with pytest.raises(LockHeld, match="a run"):
+            maintenance.move(two)
+        lock.release(held)
+    quiesce_record.begin(two, "run-1", QuiesceMode.PAUSE, ("one",))
+    with pytest.raises(Refused, match="one may still be held by run run-1"):
+        maintenance.move(two)
+    quiesce_record.end(two)
+    entry(two, Phase.OPENED, Phase.DESTROYING)
+    with pytest.raises(Refused, match=RESTORE):
+        maintenance.move(two)
+    assert (files(there(two)) if there(two).exists() else {}) == {}
+    assert two.lock.holder() is None
+
+
+def test_a_mark_that_nobody_has_sealed_moves_no_sealed_repository(two: RecoveryContext, new_process: Callable[[], None]) -> None:
+    private, public = new_private_key()
+    sealed = Repository(two.config.storage.location, seal=SealKeys(public=(public,), private=private))
+    path_of(two, two.layout.moved).parent.mkdir(parents=True)
+    path_of(two, two.layout.moved).write_text('{"at":1,"to":"elsewhere"}')
+    new_process()
+    sealed.create(two.layout.detail("x"), b"{}")
+    new_process()
+    with pytest.raises(Refused, match="has moved to elsewhere"):
+        two.repository.create(two.layout.detail("y"), b"{}")
