@@ -51,6 +51,7 @@ class KeyServices:
 
     url: str = ""
     refuses: str | None = None
+    token: str = TOKEN
     fails: int = 0
     calls: list[str] = field(default_factory=list)
     versions: list[bytes] = field(default_factory=lambda: [os.urandom(32)])
@@ -123,7 +124,7 @@ class KeyServices:
         return {"Plaintext": base64.b64encode(plain).decode(), "KeyId": ARN, "EncryptionAlgorithm": "SYMMETRIC_DEFAULT"}
 
     def _vault(self, path: str, headers: dict[str, str], body: bytes) -> object:
-        if headers.get("x-vault-token") != TOKEN or self.refuses:
+        if headers.get("x-vault-token") != self.token or self.refuses:
             raise Refusal(403, {"errors": [self.refuses or "permission denied"]})
         asked = json.loads(body)
         if "/encrypt/" in path:
@@ -147,10 +148,10 @@ class KeyServices:
         assert said["aud"] == f"{self.url}/google-token"
         assert said["scope"].endswith("/auth/cloudkms")
         assert abs(said["iat"] - time.time()) < 60 < said["exp"] - said["iat"] <= 3600
-        return {"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}
+        return {"access_token": self.token, "expires_in": 3599, "token_type": "Bearer"}
 
     def _google(self, path: str, headers: dict[str, str], body: bytes) -> object:
-        if headers.get("authorization") != f"Bearer {TOKEN}":
+        if headers.get("authorization") != f"Bearer {self.token}":
             raise Refusal(401, {"error": {"status": "UNAUTHENTICATED"}})
         if self.refuses:
             raise Refusal(400, {"error": {"status": "FAILED_PRECONDITION", "message": self.refuses}})
@@ -168,10 +169,10 @@ class KeyServices:
         assert form["grant_type"] == "client_credentials"
         if (form["client_id"], form["client_secret"], form["scope"]) != ("me", CLIENT_SECRET, "https://vault.azure.net/.default"):
             raise Refusal(401, {"error": "invalid_client"})
-        return {"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}
+        return {"access_token": self.token, "expires_in": 3599, "token_type": "Bearer"}
 
     def _azure(self, path: str, headers: dict[str, str], body: bytes) -> object:
-        if headers.get("authorization") != f"Bearer {TOKEN}":
+        if headers.get("authorization") != f"Bearer {self.token}":
             raise Refusal(401, {"error": {"code": "Unauthorized"}})
         if self.refuses:
             raise Refusal(403, {"error": {"code": "Forbidden", "message": self.refuses}})

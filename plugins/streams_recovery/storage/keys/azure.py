@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.encryption import KeyPlace
-from streams_recovery.storage.keys.port import Wrapped, ask, no_answer, require_private, text_in, unusable
+from streams_recovery.storage.keys.port import Wrapped, ask, no_answer, require_private, text_in, token_in, unusable
 
 _ADDRESS: Final = re.compile(r"https?://[^/?#@]+/keys/[A-Za-z0-9-]{1,127}")
 _VERSION: Final = re.compile(r"[0-9a-fA-F]{32}")
@@ -56,7 +56,7 @@ class AzureKey:
 
     def _do(self, version: str, what: str, data: bytes) -> dict[str, Any]:
         if time.monotonic() >= self._until:
-            self._token, self._until = text_in(self.name, self._new_token(), "access_token"), time.monotonic() + _TOKEN_SECONDS
+            self._token, self._until = token_in(self.name, self._new_token()), time.monotonic() + _TOKEN_SECONDS
         body = {"alg": "RSA-OAEP-256", "value": base64.urlsafe_b64encode(data).rstrip(b"=").decode()}
         return ask(self.name, f"{self._url}{version}/{what}?{_API}", body, {"Authorization": f"Bearer {self._token}"})
 

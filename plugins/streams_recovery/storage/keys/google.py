@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.encryption import KeyPlace
-from streams_recovery.storage.keys.port import Wrapped, ask, no_answer, require_private, text_in, unusable
+from streams_recovery.storage.keys.port import Wrapped, ask, no_answer, require_private, text_in, token_in, unusable
 
 _ADDRESS: Final = re.compile(r"projects/[\w.:-]+/locations/[\w-]+/keyRings/[\w-]+/cryptoKeys/[\w-]+")
 # gcloud's own variable for another endpoint.
@@ -50,7 +50,7 @@ class GoogleKey:
 
     def _do(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         if time.monotonic() >= self._until:
-            self._token, self._until = text_in(self.name, self._new_token(), "access_token"), time.monotonic() + _TOKEN_SECONDS / 2
+            self._token, self._until = token_in(self.name, self._new_token()), time.monotonic() + _TOKEN_SECONDS / 2
         return ask(self.name, f"{self._url}:{what}", body, {"Authorization": f"Bearer {self._token}"})
 
     def _bytes(self, answer: dict[str, Any], field: str) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from streams_recovery.core.connection import direct_opener, unencrypted
 from streams_recovery.core.errors import ConfigInvalid, KeyServiceUnavailable, KeyUnavailable
+from streams_recovery.core.masking import remember_secrets
 
 _TIMEOUT_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 3
@@ -95,6 +96,13 @@ def text_in(name: str, answer: Mapping[str, Any], field: str) -> str:
     if not isinstance(found, str):
         raise no_answer(name, f"its answer has no {field}")
     return found
+
+
+def token_in(name: str, answer: Mapping[str, Any]) -> str:
+    """The access token of an answer, which no text shows from now on."""
+    token = text_in(name, answer, "access_token")
+    remember_secrets([token], renewed=True)
+    return token
 
 
 def _words_of(error: urllib.error.HTTPError) -> str:

@@ -141,9 +141,14 @@ def test_a_key_that_anybody_could_have_wrapped_encrypts_nothing_of_ours(services
     assert writing(seal) == writing(seal), "nobody else can seal"
 
 
-def test_a_secret_that_a_service_repeats_is_in_no_error(services: KeyServices) -> None:
-    key = opened(PLACES["vault"](services))
-    services.refuses = f"no policy for {TOKEN}"
+@pytest.mark.parametrize("name", ["google", "azure", "vault"])
+def test_a_token_that_a_service_repeats_is_in_no_error(services: KeyServices, name: str) -> None:
+    services.token = f"a token of {name}"
+    place = PLACES[name](services)
+    options = {option: services.token if value == TOKEN else value for option, value in place.options.items()}
+    key = opened(KeyPlace(provider=place.provider, address=place.address, options=options))
+    key.wrap(PLAIN)
+    services.refuses = f"no policy for {services.token}"
     with pytest.raises(KeyUnavailable, match=r"no policy for \*\*\*"):
         key.wrap(PLAIN)
 
