@@ -58,6 +58,7 @@ from streams_recovery.operations.ownership import refuse_stop
 from streams_recovery.operations.room import room_here, space_of_brokers
 from streams_recovery.operations.savepoint_way import savepoint_way
 from streams_recovery.operations.topic_facts import facts_of, topic_facts
+from streams_recovery.segments.checked import encryption_of_parquet
 
 # The kinds of what is found about the store, and about the key that encrypts what is stored.
 STORE = "store"
@@ -128,6 +129,7 @@ def of_store(recovery: RecoveryContext, *, saves: bool = True) -> tuple[Prefligh
     keyring = recovery.repository.keyring
     if saves and keyring is not None:
         try:
+            encryption_of_parquet()
             keyring.probe()
         except (ConfigInvalid, KeyServiceUnavailable) as error:
             found.append(refused(KEYS, error))

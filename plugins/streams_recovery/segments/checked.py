@@ -18,12 +18,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.parquet import encryption as parquet_encryption
 
+from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.encryption import NO_KEYS, DataKey, SegmentKeys
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.schema import check_schema
@@ -128,7 +128,7 @@ def open_segment(handle: BinaryIO, file: SegmentFile, keys: SegmentKeys = NO_KEY
             pre_buffer=False,
             thrift_string_size_limit=_MOST_TEXT,
             thrift_container_size_limit=_MOST_OF_A_KIND,
-            decryption_properties=None if key is None else parquet_encryption.create_decryption_properties(key.secret),
+            decryption_properties=None if key is None else encryption_of_parquet().create_decryption_properties(key.secret),
         )
     with parquet:
         with _as_damage(file):
@@ -138,7 +138,21 @@ def open_segment(handle: BinaryIO, file: SegmentFile, keys: SegmentKeys = NO_KEY
 
 def encrypted_with(key: DataKey | None) -> object:
     """The property of a Parquet writer that encrypts footer and columns with ``key``; None without one."""
-    return None if key is None else parquet_encryption.create_encryption_properties(key.secret)
+    return None if key is None else encryption_of_parquet().create_encryption_properties(key.secret)
+
+
+def encryption_of_parquet() -> Any:
+    """The part of Arrow that encrypts with a key that it is given. Raises ``ConfigInvalid`` for an Arrow that is older, or was built without."""
+    try:
+        from pyarrow.parquet import encryption  # noqa: PLC0415  # not in every build
+
+        _ = encryption.create_encryption_properties
+    except (ImportError, AttributeError):
+        raise ConfigInvalid(
+            f"pyarrow {pa.__version__} cannot encrypt Parquet with a key that it is given",
+            next_step="install the version of requirements.txt where runs and Spark's workers are, or leave out storage.encryption",
+        ) from None
+    return encryption
 
 
 def _claimed(handle: BinaryIO, file: SegmentFile, key: DataKey | None) -> list[Group]:

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.parquet import encryption as parquet_encryption
 
-from streams_recovery.core.errors import Damaged, KeyUnavailable
+from streams_recovery.core.errors import ConfigInvalid, Damaged, KeyUnavailable
 from streams_recovery.core.repository.encryption import DataKey, DataKeys
 from streams_recovery.core.repository.segment_file import SegmentFile
 from streams_recovery.segments import checked, files
@@ -94,3 +95,10 @@ def test_a_page_with_another_byte_is_damage(written: SegmentFile, tmp_path: Path
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(Damaged):
         list(files.read_segment(tmp_path / "file", written, KEYS))
+
+
+def test_an_arrow_that_cannot_encrypt_is_told_by_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(parquet_encryption, "create_encryption_properties")
+    with pytest.raises(ConfigInvalid, match=rf"pyarrow {pa.__version__} cannot encrypt"):
+        files.write_segment([batch_of(ROWS[:5])], tmp_path / "file", compression_level=3, key=KEY)
+    assert files.write_segment([batch_of(ROWS[:5])], tmp_path / "file", compression_level=3) is not None
