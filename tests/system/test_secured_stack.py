@@ -1,5 +1,5 @@
-"""Everything that a careful company asks for, at once: TLS and users who may do little, a bucket that nobody may delete from, signatures, jobs on Spark's own
-cluster, and Airflow in charge.
+"""Everything that a careful company asks for, at once: TLS and users who may do little, a bucket that nobody may delete from, encryption, signatures, jobs on a
+cluster of Spark, and Airflow in charge.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import zstandard
 from botocore.exceptions import ClientError
 
 from embedded.airflow import Airflow
-from embedded.demo.checks import differences, wait_counted
+from embedded.demo.checks import differences, nothing_in_clear, wait_counted
 from embedded.demo.disaster import destroy, kill_processes
 from embedded.spark_cluster import WORKERS
-from embedded.stack import APPLICATION
+from embedded.stack import APPLICATION, RECORDS_KEY
 from examples.order_processing.truth import truth
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.repository.manifest import Manifest
@@ -110,7 +110,7 @@ def savepoints_come_by_airflow_and_spark_into_the_bucket(play: Secret) -> None:
         assert manifest.consistency is Consistency.EXACT, manifest.proof.reasons
 
 
-def everything_in_the_bucket_is_locked_and_signed(play: Secret) -> None:
+def everything_in_the_bucket_is_locked_encrypted_and_signed(play: Secret) -> None:
     s3, location = play.around.s3.client(), play.around.location
     versions = play.around.s3.versions(location)
     keys = [file.key for _, file in play.saved.files()]
@@ -119,6 +119,7 @@ def everything_in_the_bucket_is_locked_and_signed(play: Secret) -> None:
         assert len(versions[key]) == 1, "written once"
         with pytest.raises(ClientError, match="AccessDenied"):
             s3.delete_object(Bucket=location.bucket, Key=f"{location.prefix}/{key}", VersionId=versions[key][0])
+    assert nothing_in_clear(play.on.recovery)
     state, _, failures = play.run(CHECK, level="full")
     assert (state, failures) == ("success", "")
 
@@ -151,7 +152,8 @@ def no_password_is_in_a_log_or_in_the_bucket(play: Secret) -> None:
         body = s3.get_object(Bucket=location.bucket, Key=f"{location.prefix}/{key}")["Body"].read()
         written[key] = zstandard.ZstdDecompressor().decompress(body) if key.endswith(".zst") else body
     assert len(written) > 100
-    secrets = [*PASSWORDS.values(), play.on.stack.environment["AIRFLOW_CONN_SAVEPOINT_STORE"].split('"password": "')[1].split('"')[0]]
+    key = (directory / RECORDS_KEY).read_text()
+    secrets = [*PASSWORDS.values(), key, play.on.stack.environment["AIRFLOW_CONN_SAVEPOINT_STORE"].split('"password": "')[1].split('"')[0]]
     assert [path for path, content in written.items() if any(secret.encode() in content for secret in secrets)] == []
 
 
@@ -159,7 +161,7 @@ STORY = (
     without_rights_a_savepoint_is_refused_before_anything_is_touched,
     rights_are_given_as_the_preflight_says,
     savepoints_come_by_airflow_and_spark_into_the_bucket,
-    everything_in_the_bucket_is_locked_and_signed,
+    everything_in_the_bucket_is_locked_encrypted_and_signed,
     what_is_lost_comes_back_with_rights_as_advised,
     it_goes_on_and_is_saved_again,
     no_password_is_in_a_log_or_in_the_bucket,

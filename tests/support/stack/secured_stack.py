@@ -1,5 +1,5 @@
-"""The embedded stack as a company has it: brokers with TLS, users and access rules, a bucket with object lock that may only be written to, and jobs on Spark's
-cluster.
+"""The embedded stack as a company has it: brokers with TLS, users and access rules, a bucket with object lock that may only be written to, records that are
+encrypted, and jobs on Spark's cluster.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class SecuredStack(Stack):
             section={**plain, "connection": _CONNECTION, "sse": "AES256"},
             variables={f"AIRFLOW_CONN_{_CONNECTION.upper()}": json.dumps(amazon)},
         )
-        return {"around": around, "store": store, "spark": SparkCluster.of(directory / "spark")}
+        return {"around": around, "store": store, "spark": SparkCluster.of(directory / "spark"), "encrypted": True}
 
     @property
     def bootstrap(self) -> str:
