@@ -265,7 +265,9 @@ def _held(
 
     doing = Doing(name="digesting new records" if new else "digesting records", records=sum(topic.rows for topic in topics))
     found = in_tasks(spark, items, rows, _DIGESTED, lambda item: item[1].rows, doing)
-    newest, rows_of_key = F.max_by(F.struct(*_PARTS), "offset").alias("newest"), F.count(F.lit(1)).alias("rows")
+    # Records without a key come from several partitions, which have no order among them.
+    newest = F.when(F.col("key").isNotNull(), F.max_by(F.struct(*_PARTS), "offset")).alias("newest")
+    rows_of_key = F.count(F.lit(1)).alias("rows")
     keys = found.groupBy("topic", "key", "at").agg(newest, rows_of_key, *(F.sum(part).alias(part) for part in _PARTS))
     sums = [F.sum(name) for part in _PARTS for name in (part, f"newest.{part}")]
     held = collected(keys.groupBy("topic").agg(F.count("key"), F.sum("rows"), F.array(*sums)))

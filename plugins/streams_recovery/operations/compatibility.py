@@ -39,9 +39,17 @@ def compared(
         recovery.application_id,
         manifest,
         new,
-        {name: StoreFacts(kind=config.store_kind(name), logged=store.logged, source=store.source) for name, store in config.stores.items()},
+        store_facts(recovery),
         before=before,
     )
+
+
+def store_facts(recovery: RecoveryContext) -> dict[str, StoreFacts]:
+    """What the configuration says of each store."""
+    config = recovery.config
+    return {
+        name: StoreFacts(kind=config.store_kind(name), logged=store.logged, source=store.source) for name, store in config.stores.items()
+    }
 
 
 def newest_savepoint(recovery: RecoveryContext) -> Manifest:

@@ -7,7 +7,7 @@ sources has. A repartition topic has as many as what it is placed with, else as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -20,7 +20,7 @@ from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.rescale.placement import RescaledTopic
 from streams_recovery.core.rescale.values import stream_time
 from streams_recovery.core.restore.parts.rescale import TopicNumbers
-from streams_recovery.core.rollout.compatibility import SavedTopic
+from streams_recovery.core.rollout.compatibility import SavedTopic, StoreFacts
 from streams_recovery.core.rollout.described import DescribedTopology, NodeKind, Subtopology, TopologyNode, matched
 from streams_recovery.core.rollout.upgrade import TOPOLOGY
 from streams_recovery.core.words import first_names, span
@@ -72,6 +72,37 @@ def new_numbers(
     if not any(one.changes for one in found):
         raise Refused(f"every topic of {application_id} would keep its number of partitions", next_step="ask for another number")
     return found
+
+
+def check_sources(
+    application_id: str,
+    saved: Iterable[SavedTopic],
+    topology: DescribedTopology | None,
+    stores: Mapping[str, StoreFacts],
+    *,
+    anew: Collection[str],
+    grown: Collection[str],
+    history: bool,
+) -> None:
+    """Raise ``Refused`` where stores that are restored from an input in place of a changelog (``topology.optimization``) would lose what was read of it: those
+    that say so, and those without a changelog that do not say that they are not logged.
+    """
+    logs, lost = {one.name for one in saved}, set(grown) | (set() if history else set(anew))
+    fed = {name: frozenset((facts.source,)) for name, facts in stores.items() if facts.source is not None}
+    if topology is not None:
+        silent = (one for one in topology.homes if f"{application_id}-{one}-changelog" not in logs and stores.get(one, StoreFacts()).logged)
+        fed |= {store: frozenset[str]().union(*topology.feeds(store)) for store in silent if store not in fed}
+    found = {store: topics & lost for store, topics in sorted(fed.items()) if topics & lost}
+    if found:
+        names = first_names([f"{store} from {first_names(sorted(topics))}" for store, topics in found.items()])
+        again = "have all archived records placed (option --history)"
+        far = "an input that was grown has its records where the old number puts them: rebuild the state from the input"
+        raise Refused(
+            f"stores without a changelog are restored from inputs that change, and would lose what was read of these: {names}",
+            next_step=f"nothing was changed; {far if any(topics & set(grown) for topics in found.values()) else again}. A store that is not logged is declared "
+            "so (stores.<name>.logged: false)",
+            stores=list(found),
+        )
 
 
 def stream_time_warnings(topics: Iterable[TopicImage], numbers: Iterable[TopicNumbers]) -> tuple[str, ...]:
@@ -164,7 +195,27 @@ class _Rules:
         for _ in range(len(self.groups) + 1):
             for group in self.groups:
                 numbers |= dict.fromkeys(group.topics, self._number(group, numbers, fixed, old))
-        return {name: number for name, number in numbers.items() if number} | self._changelogs(numbers)
+        found = {name: number for name, number in numbers.items() if number} | self._changelogs(numbers)
+        self._check_stores(found, old)
+        return found
+
+    def _check_stores(self, numbers: Mapping[str, int], old: Mapping[str, int]) -> None:
+        """Records of a store lie as its own topics do, in as many partitions as its subtopology has tasks: these numbers must be one where either changes."""
+        wrong = []
+        for group in self.groups:
+            for log in filter(self.saved.__contains__, map(self._changelog, group.stores)):
+                before, after = ((known[group.topics[0]], known[log]) for known in (old, numbers))
+                if before != after and (len(set(before)) > 1 or len(set(after)) > 1):
+                    wrong.append(
+                        f"{log} has {before[1]} partitions and would have {after[1]}, where its records lie as those of {first_names(group.topics)} do, in "
+                        f"{before[0]} and then in {after[0]}"
+                    )
+        if wrong:
+            raise Refused(
+                f"a store cannot be placed anew because its subtopology reads topics of several numbers: {first_names(wrong)}",
+                next_step="give all topics that this subtopology reads one number; where they have several now, rebuild the application with the new number",
+                problems=wrong,
+            )
 
     def _number(self, group: _Group, numbers: Mapping[str, int], fixed: Mapping[str, int], old: Mapping[str, int]) -> int:
         named = [fixed[topic] for topic in group.topics if topic in fixed]

@@ -155,7 +155,8 @@ def plan_job(recovery: RecoveryContext, ticket: CompactTicket) -> JobPlan:
 
 def _source(recovery: RecoveryContext, savepoint: str, how: How) -> Manifest:
     """The savepoint to compact: the requested one, or the newest one. For the newest record of each key it is the newest that was merged from the requested
-    one: that has the same records, and the one before it may have expired. Raises ``Refused`` for one that is replaced, ``NotFound`` and ``Damaged``.
+    one: that has the same records, and the one before it may have expired. Raises ``Refused`` for one that is replaced, or that a rescale has made,
+    ``NotFound`` and ``Damaged``.
     """
     if savepoint == LATEST:
         return _newest(recovery, Profile.FULL if how is How.LATEST_PER_KEY else None)
@@ -163,7 +164,15 @@ def _source(recovery: RecoveryContext, savepoint: str, how: How) -> Manifest:
         if how is How.SMALL_FILES or other.provenance.merged_from is None:
             raise _replaced_already(savepoint, other)
         savepoint = other.savepoint_id
-    return recovery.savepoints.read(savepoint)
+    found = recovery.savepoints.read(savepoint)
+    if found.provenance.rescaled_from is not None:
+        # One that is made of it would stand for the savepoint of the same moment with the old numbers, and be the newest one.
+        raise Refused(
+            f"savepoint {savepoint} was made by a rescale, for its restore alone",
+            next_step="nothing was changed; take a savepoint of the application since, and use that",
+            savepoint=savepoint,
+        )
+    return found
 
 
 def _newest(recovery: RecoveryContext, profile: Profile | None) -> Manifest:

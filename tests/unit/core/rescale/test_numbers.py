@@ -12,9 +12,9 @@ import pytest
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
 from streams_recovery.core.repository.manifest import PartitionImage
-from streams_recovery.core.rescale.numbers import new_numbers, stream_time_warnings
+from streams_recovery.core.rescale.numbers import check_sources, new_numbers, stream_time_warnings
 from streams_recovery.core.restore.parts.rescale import TopicNumbers
-from streams_recovery.core.rollout.compatibility import saved_topics
+from streams_recovery.core.rollout.compatibility import StoreFacts, saved_topics
 from streams_recovery.core.rollout.described import DescribedTopology
 from tests.support.examples.topologies import APPLICATION, counting, processor, regrouping, saved, sink, source, topology
 
@@ -135,6 +135,19 @@ def test_inputs_that_meet_in_a_store_move_together_or_not_at_all() -> None:
     assert set(numbers("left=12", "right=12", topology=TWO_INPUTS, **shape).values()) == {(4, 12)}
 
 
+@pytest.mark.parametrize(("wanted", "left", "right"), [("left=8", 4, 8), ("left=4", 8, 8), ("right=16", 8, 8), ("right=16", 4, 8)])
+def test_a_store_beside_an_input_of_another_number_would_be_looked_for_where_it_does_not_lie(wanted: str, left: int, right: int) -> None:
+    """Streams are merged behind the store: its changelog has as many partitions as there are tasks, and its records lie by its own input."""
+    merged = topology([source("l", "left"), source("r", "right"), processor("count", "l", "totals"), processor("both", ("count", "r"))])
+    shape: dict[str, Mapping[str, int]] = {"changelogs": {"totals": 8}, "inputs": {"left": left, "right": right}}
+    with pytest.raises(Refused, match="several numbers") as refused:
+        numbers(wanted, topology=merged, **shape)
+    assert "orders-totals-changelog" in refused.value.facts["problems"][0]
+    # Nothing of it moves where both keep theirs, and all of it where both move.
+    if left == right:
+        assert set(numbers("left=16", "right=16", topology=merged, **shape).values()) == {(8, 16)}
+
+
 def test_an_input_that_was_grown_already_is_known_by_the_stores_that_were_not() -> None:
     found = numbers("in=12", topology=counting("totals"), changelogs={"totals": 4}, inputs={"in": 12})
     assert found == {"in": (4, 12), "orders-totals-changelog": (4, 12)}
@@ -194,3 +207,33 @@ def test_what_does_not_change_by_itself_is_refused_by_name(name: str) -> None:
 def test_the_number_that_is_there_is_no_change() -> None:
     with pytest.raises(Refused, match="would keep its number"):
         numbers("in=2", topology=counting("totals"), changelogs={"totals": 2}, inputs={"in": 2})
+
+
+TABLE = topology(
+    [source("in", "in"), processor("table", "in", "prices"), source("o", "orders"), processor("join", "o", "prices", "totals")]
+)
+FACTS: list[tuple[dict[str, StoreFacts], DescribedTopology | None]] = [
+    ({}, TABLE),
+    ({"prices": StoreFacts(source="in")}, TABLE),
+    ({"prices": StoreFacts(source="in")}, None),
+]
+
+
+@pytest.mark.parametrize(("facts", "described"), FACTS)
+def test_a_table_whose_input_is_its_changelog_needs_all_of_the_input(
+    facts: dict[str, StoreFacts], described: DescribedTopology | None
+) -> None:
+    known = saved_topics(saved({"totals": 4}, inputs={"in": 4, "orders": 4}))
+
+    def check(anew: set[str], grown: set[str], *, history: bool, stores: dict[str, StoreFacts] = facts) -> None:
+        check_sources(APPLICATION, known, described, stores, anew=anew, grown=grown, history=history)
+
+    with pytest.raises(Refused, match="prices from in") as refused:
+        check({"in"}, set(), history=False)
+    assert "--history" in refused.value.next_step
+    with pytest.raises(Refused, match="prices from in") as refused:
+        check(set(), {"in"}, history=True)
+    assert "rebuild" in refused.value.next_step
+    check({"in"}, set(), history=True)
+    check({"other"}, set(), history=False)
+    check({"in"}, {"in"}, history=False, stores={"prices": StoreFacts(logged=False)})

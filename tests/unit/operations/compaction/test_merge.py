@@ -16,6 +16,7 @@ from streams_recovery.core.compaction.values import CompactionPlan, CompactResul
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
+from streams_recovery.core.repository.compaction_proof import RescaledFrom, RescaledLog
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import same_moment, time_of
@@ -347,3 +348,19 @@ def test_a_savepoint_that_somebody_altered_is_not_built_on(opened: RecoveryConte
         with pytest.raises(Damaged, match="that was published"):
             what()
     assert opened.savepoints.ids() == [FIRST, SECOND, THIRD]
+
+
+@pytest.mark.parametrize("how", list(How))
+def test_what_a_rescale_has_made_stands_for_no_savepoint(opened: RecoveryContext, how: How) -> None:
+    """It has other partitions: what is made of it would be the newest one, and retention would let the savepoint of the same moment go for it."""
+    known = opened.savepoints.read(THIRD)
+    log = RescaledLog(
+        topic=LOG.topic, old=2, new=len(known.topics[0].partitions), form=None, records=known.topics[0].rows,
+        keys_before=1, keys_after=1, digest_before="d", digest_after="d",
+    )  # fmt: skip
+    source = RescaledFrom(savepoint_id=THIRD, topics=(log,))
+    made = replace(known, savepoint_id=same_moment(THIRD, "rescale"), provenance=replace(known.provenance, rescaled_from=source))
+    opened.savepoints.publish(made)
+    with pytest.raises(Refused, match="made by a rescale"):
+        compaction.plan(opened, made.savepoint_id, how)
+    assert compaction.plan(opened, "latest", How.SMALL_FILES).savepoint_id == THIRD

@@ -11,14 +11,14 @@ from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.rescale.numbers import DESCRIBED, HISTORY, PARTITIONS, new_numbers, stream_time_warnings
+from streams_recovery.core.rescale.numbers import DESCRIBED, HISTORY, PARTITIONS, check_sources, new_numbers, stream_time_warnings
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling, TopicNumbers
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import COMPARE_KEYS, NOTHING_REPLACED, Safeguards, delete_field
 from streams_recovery.core.rollout.compatibility import saved_topics
 from streams_recovery.core.rollout.described import DescribedTopology, described
 from streams_recovery.core.words import LATEST, first_names, moment
-from streams_recovery.operations.compatibility import described_by_program
+from streams_recovery.operations.compatibility import described_by_program, store_facts
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.moments import other_readers
@@ -69,12 +69,15 @@ class Rescale(StateStrategy):
         require_label(manifest, allow_ahead=False, allow_damaged=False)
         check_state(recovery, recovery.savepoints, manifest)
         _refuse_elsewhere(recovery)
-        numbers = new_numbers(recovery.application_id, saved_topics(manifest), self.partitions.split(), _topology(recovery, self.topology))
+        saved, topology = saved_topics(manifest), _topology(recovery, self.topology)
+        numbers = new_numbers(recovery.application_id, saved, self.partitions.split(), topology)
         inputs = [one for one in numbers if one.changes and one.role is TopicRole.INPUT]
         there = {name: found.partitions for name, found in recovery.cluster.describe_topics([one.name for one in inputs]).items()}
         grown = tuple(one.name for one in inputs if there.get(one.name) == one.new)
         anew = [one for one in inputs if one.name not in grown]
         _check_anew(recovery, manifest, anew, there)
+        names = {one.name for one in anew}
+        check_sources(recovery.application_id, saved, topology, store_facts(recovery), anew=names, grown=grown, history=self.history)
         return RestoreSource(
             archive_entry=0,
             manifest=_empty(manifest, numbers),
