@@ -70,8 +70,8 @@ class RescaleResult:
     seconds: float
 
 
-def check_base(source: Manifest, topics: Sequence[RescaledTopic]) -> None:
-    """Raise ``Refused`` unless these topics of a savepoint can be placed anew."""
+def check_base(source: Manifest, topics: Sequence[RescaledTopic], *, at_end: bool = False) -> None:
+    """Raise ``Refused`` unless these topics of a savepoint can be placed anew. ``at_end``: see ``unread_from``."""
     if source.consistency is not Consistency.EXACT or source.provenance.rescaled_from is not None:
         label = "rescaled already" if source.provenance.rescaled_from is not None else f"`{source.consistency}`"
         raise Refused(
@@ -83,7 +83,7 @@ def check_base(source: Manifest, topics: Sequence[RescaledTopic]) -> None:
         raise Refused("no topic would change its number of partitions", next_step="name a topic and its new number of partitions")
     for one in topics:
         image = source.topic(one.name)
-        why = "it is not in the savepoint" if image is None else _why_not(image, one)
+        why = "it is not in the savepoint" if image is None else _why_not(image, one, at_end=at_end)
         if why is not None:
             raise Refused(
                 f"{one.name} of savepoint {source.savepoint_id} cannot be placed anew: {why}",
@@ -93,13 +93,13 @@ def check_base(source: Manifest, topics: Sequence[RescaledTopic]) -> None:
             )
 
 
-def _why_not(image: TopicImage, wanted: RescaledTopic) -> str | None:
+def _why_not(image: TopicImage, wanted: RescaledTopic, *, at_end: bool) -> str | None:
     if image.role not in (TopicRole.INPUT, TopicRole.CHANGELOG, TopicRole.REPARTITION):
         return f"it is {'an' if image.role is TopicRole.OUTPUT else 'a'} {image.role} topic, whose records the application does not read by partition"
     if wanted.new < 1 or wanted.old != len(image.partitions):
         return f"it has {len(image.partitions)} partitions there, and would get {wanted.new} in place of {wanted.old}"
     for part in image.partitions:
-        begin = part.log_start if image.role is TopicRole.CHANGELOG else unread_from(part)
+        begin = part.log_start if image.role is TopicRole.CHANGELOG else unread_from(part, at_end=at_end and image.role is TopicRole.INPUT)
         if not image.archived and begin < part.end:
             return f"records of its partition {part.partition} from offset {begin} on are unread and not in the savepoint"
         if any(gap.end > (0 if wanted.history else begin) for gap in part.gaps):
@@ -107,9 +107,33 @@ def _why_not(image: TopicImage, wanted: RescaledTopic) -> str | None:
     return None
 
 
-def unread_from(image: PartitionImage) -> int:
-    """The offset from which on a partition's records are unread."""
-    return image.log_start if image.committed is None else image.committed.offset
+def unread_from(image: PartitionImage, *, at_end: bool = False) -> int:
+    """The offset from which on a partition's records are unread. ``at_end``: where nothing is committed its group begins at the end
+    (``auto.offset.reset: latest``), and so had nothing to read there.
+    """
+    if image.committed is None:
+        return image.end if at_end else image.log_start
+    return image.committed.offset
+
+
+def with_grown(source: Manifest, grown: Sequence[RescaledTopic]) -> Manifest:
+    """The savepoint with an offset in each partition of inputs that were grown, in which nothing is unread. Each has the latest stream time of the old
+    partitions whose keys it gets: a new one has none of its own, and would open windows again that were closed.
+    """
+    wanted = {one.name: one for one in grown}
+    return replace(source, topics=tuple(_grown(topic, wanted[topic.name]) if topic.name in wanted else topic for topic in source.topics))
+
+
+def _grown(topic: TopicImage, numbers: RescaledTopic) -> TopicImage:
+    before = {image.partition: image.committed for image in topic.partitions}
+
+    def image_of(image: PartitionImage) -> PartitionImage:
+        sources = (before[number] for number in sorted({*numbers.sources(image.partition), image.partition}))
+        metadata = merged_metadata([committed.metadata for committed in sources if committed is not None])
+        own = image.committed or CommittedOffset(offset=image.end, metadata="")
+        return replace(image, committed=replace(own, metadata=metadata))
+
+    return replace(topic, partitions=tuple(map(image_of, topic.partitions)))
 
 
 def check_proofs(planned: Sequence[TopicToPlace], result: RescaleResult) -> None:
@@ -168,8 +192,14 @@ def moved(
         ),
         new_files=sum(piece.file is not None for one in result.partitions for piece in one.ranges),
     )
-    # What was proven of transactions was proven of the logs as they were.
-    proof = replace(source.proof, names=None, past_end=())
+    # What was proven of transactions was proven of the logs as they were. What is left out of those that stay, as of outputs, is needed on.
+    names = source.proof.names
+    logs = {} if names is None else {tp: log for tp, log in names.logs.items() if tp.topic not in wanted}
+    proof = replace(
+        source.proof,
+        names=names and replace(names, logs=logs),
+        past_end=tuple(tp for tp in source.proof.past_end if tp.topic not in wanted),
+    )
     return replace(made, proof=proof, format_version=proof.format_version)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
 from streams_recovery.core.names import store_kind, store_name
-from streams_recovery.core.repository.manifest import Manifest, Provenance, TopicImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.rescale.moved import (
     PartitionToPlace,
@@ -101,7 +101,8 @@ def _to_place(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[Re
         if side.old != side.new and name not in named
     ]
     wanted = (*topics, *also)
-    check_base(manifest, wanted)
+    at_end = recovery.config.application.auto_offset_reset == "latest"
+    check_base(manifest, wanted, at_end=at_end)
     return tuple(
         TopicToPlace(
             topic=one,
@@ -110,7 +111,7 @@ def _to_place(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[Re
                 PartitionToPlace(
                     partition=image.partition,
                     files=SegmentFiles.of(image.files()),
-                    unread_from=0 if there[one.name].role is TopicRole.CHANGELOG else unread_from(image),
+                    unread_from=_unread_from(there[one.name].role, image, at_end=at_end),
                 )
                 for image in there[one.name].partitions
             ),
@@ -118,6 +119,10 @@ def _to_place(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[Re
         )
         for one in wanted
     )
+
+
+def _unread_from(role: TopicRole, image: PartitionImage, *, at_end: bool) -> int:
+    return 0 if role is TopicRole.CHANGELOG else unread_from(image, at_end=at_end and role is TopicRole.INPUT)
 
 
 def _kind(recovery: RecoveryContext, topic: TopicImage) -> StoreKind | None:

@@ -13,6 +13,7 @@ from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.lag import Lag
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
+from streams_recovery.core.rescale.moved import with_grown
 from streams_recovery.core.rescale.placement import RescaledTopic
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling
 from streams_recovery.core.restore.plan import RestorePlan, check_plan
@@ -151,7 +152,7 @@ def _source(recovery: RecoveryContext, ticket: RestoreTicket, found: Rescaling) 
             next_step="nothing was changed; stop the producers, let the application process what is there with the old number, and grow the topic then",
             unread=unread,
         )
-    return manifest
+    return with_grown(manifest, [RescaledTopic(name=one.name, old=one.old, new=one.new) for one in found.topics if one.name in found.grown])
 
 
 def _behind(image: PartitionImage) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, KeyForm, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.named_transactions.proof import NamedLogCut, NamedProof
 from streams_recovery.core.repository.compaction_proof import RescaledFrom, RescaledLog
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.rescale.moved import (
@@ -19,8 +20,11 @@ from streams_recovery.core.rescale.moved import (
     check_base,
     check_result,
     moved,
+    unread_from,
+    with_grown,
 )
 from streams_recovery.core.rescale.placement import FormProof, RescaledTopic
+from streams_recovery.core.rescale.values import stream_time
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 from tests.support.repository.stored import stored, with_keys
 
@@ -180,3 +184,31 @@ def test_records_that_were_read_may_be_missing_without_history() -> None:
     with pytest.raises(Refused, match="are missing there"):
         check_base(read, [replace(INPUT, history=True)])
     check_base(edited("in", archived=False, partitions=(part(0, commit=10), part(1, commit=10))), [INPUT])
+
+
+def test_of_a_group_that_begins_at_the_end_a_partition_without_an_offset_has_nothing_unread() -> None:
+    assert (unread_from(part(0)), unread_from(part(0), at_end=True), unread_from(part(0, commit=4), at_end=True)) == (0, 10, 4)
+    bare = edited("in", archived=False, partitions=(part(0), part(1, commit=10)))
+    check_base(bare, [INPUT], at_end=True)
+    with pytest.raises(Refused, match="from offset 0 on are unread"):
+        check_base(bare, [INPUT])
+
+
+def test_a_partition_by_which_an_input_was_grown_has_the_stream_time_of_its_keys() -> None:
+    """Without it windows that were closed would open again there."""
+    whole = (part(0, commit=10, metadata=time(7)), part(1, commit=10, metadata=time(9)), *map(part, (2, 3)))
+    after = with_grown(edited("in", partitions=whole), [INPUT]).topics[0]
+    assert [one.committed for one in after.partitions] == [CommittedOffset(offset=10, metadata=time(at)) for at in (7, 9, 7, 9)]
+    joined = with_grown(edited("in", partitions=whole[:3]), [replace(INPUT, new=3)]).topics[0]
+    assert [stream_time(one.committed.metadata) for one in joined.partitions if one.committed] == [9, 9, 9]
+
+
+def test_what_is_left_out_of_outputs_by_name_stays_known() -> None:
+    """Else an output that comes back would have what the application writes again."""
+    group, log = TopicPartition("__consumer_offsets", 0), NamedLogCut(start=0, end=10, records=2, excluded=())
+    stays, goes = TopicPartition("other", 0), TopicPartition("in", 0)
+    names = NamedProof(group=group, group_end=0, last=(), taken_back=(), logs={stays: log, goes: log})
+    before = replace(source(), proof=replace(source().proof, names=names, past_end=(stays, goes)))
+    after = moved(before, [INPUT, LOG], result(), savepoint_id=made().savepoint_id, provenance=PROVENANCE).proof
+    assert after.names is not None
+    assert (list(after.names.logs), after.past_end) == ([stays], (stays,))
