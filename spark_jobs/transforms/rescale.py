@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, places, values_moved, without_partitions
+from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, places, timed, values_moved, without_partitions
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import attempt_name, collected, in_tasks, run_tasks
 from streams_recovery.core.errors import Damaged
@@ -128,11 +128,12 @@ def prove(topic: TopicToPlace, access: JobAccess) -> PartitionSeen:
     (part,) = topic.partitions
     tried, failed = list(candidates(topic.topic, topic.kind)), list[FormFailed]()
     differ, keys = set[tuple[KeyForm, KeyForm]](), set[bytes]()
-    records = keyless = 0
+    records, keyless, moments = 0, 0, True
     for batch in counted(_rows(topic, part, access)):
         here = np.full(len(batch), part.partition, np.int64)
         keyed = batch.column("key").is_valid().to_numpy(zero_copy_only=False)
         records, keyless = records + len(batch), keyless + len(batch) - int(keyed.sum())
+        moments = moments and timed(batch)
         for form in list(tried):
             wrong = np.flatnonzero(keyed & (places(topic, form, batch, topic.topic.old) != part.partition))
             if len(wrong):
@@ -150,6 +151,7 @@ def prove(topic: TopicToPlace, access: JobAccess) -> PartitionSeen:
         keys=min(len(keys), MOST_KEYS),
         failed=tuple(failed),
         differ=tuple(FormPair(one=one, other=other) for one, other in sorted(differ) if one in tried and other in tried),
+        timed=moments,
     )
 
 

@@ -304,6 +304,15 @@ def test_a_subscription_of_another_partition_is_refused(run, access, tmp_path):
         run(topic, prove_only=True)
 
 
+def test_windowed_keys_in_one_partition_are_not_placed_as_whole_ones(run, access, tmp_path):
+    log = Log(access, tmp_path, "app-by-window-repartition", 1)
+    log.rows[0] += [(1000, b"key-%d" % n + struct.pack(">q", 1_764_500_000_000 + n), b"v", None) for n in range(9)]
+    with pytest.raises(Refused, match="as whole and as windowed"):
+        run(log.placed(RescaledTopic(name=log.name, old=1, new=4), None), prove_only=True)
+    one_in(log, 0, b"a whole key")
+    assert run(log.placed(RescaledTopic(name=log.name, old=1, new=4), None), prove_only=True).proofs[0].form is KeyForm.WHOLE
+
+
 def test_a_log_without_a_record_is_placed_as_nothing(run, access, tmp_path):
     log = Log(access, tmp_path, "app-empty-changelog", 4)
     result = run(log.placed(RescaledTopic(name=log.name, old=4, new=2), StoreKind.KEY_VALUE))

@@ -93,7 +93,8 @@ class FormPair:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSeen:
     """What a job saw of one old partition: all ``records`` that are to be placed, ``keyless`` ones among them, and distinct keys up to ``MOST_KEYS``. A form
-    that is not in ``failed`` was obeyed by all records that have a key. It has only forms that the topic's keys may have.
+    that is not in ``failed`` was obeyed by all records that have a key. It has only forms that the topic's keys may have. ``timed``: each key ends in what may
+    be the moment of a window.
     """
 
     tp: TopicPartition
@@ -102,6 +103,7 @@ class PartitionSeen:
     keys: int
     failed: tuple[FormFailed, ...]
     differ: tuple[FormPair, ...]
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,14 +160,17 @@ def _decided(topic: RescaledTopic, kind: StoreKind | None, obeyed: Sequence[KeyF
     said = KeyForm.WHOLE if kind is None else _SAID_BY_KIND.get(kind)
     differ = {frozenset((pair.one, pair.other)) for part in seen for pair in part.differ}
     alike = not any(frozenset((obeyed[0], other)) in differ for other in obeyed[1:])
-    if said is not None and said in obeyed:
+    # Windowed keys look like whole ones where few records, or one partition, do not tell. No kind of a store, and no topic, says which they are.
+    unsaid = said is KeyForm.WHOLE and all(part.timed for part in seen if part.records > part.keyless)
+    if said is not None and said in obeyed and not unsaid:
         return said
     if alike:
         return obeyed[0]
     keys = sum(part.keys for part in seen)
     raise Refused(
         f"{topic.name} cannot be placed anew: its {keys} keys lie where they would as {' and as '.join(obeyed)}, and these differ for {topic.new} partitions",
-        next_step="declare the `kind` of its store under `stores` in the configuration, or name the form of its keys",
+        next_step="nothing was changed; unread records: let the application process them first; a store: declare its `kind` under `stores` in the "
+        "configuration, or rebuild it with the new number",
         topic=topic.name,
         forms=[str(form) for form in obeyed],
     )

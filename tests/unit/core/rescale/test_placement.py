@@ -100,6 +100,20 @@ def test_too_few_keys_are_placed_by_the_kind_and_else_refused() -> None:
         proven(TOPIC, StoreKind.SUPPRESS, [seen(failed=others, differ=pair)])
 
 
+@pytest.mark.parametrize("kind", [None, StoreKind.KEY_VALUE])
+def test_keys_that_may_be_windowed_are_not_taken_for_whole_ones_where_nothing_tells(kind: StoreKind | None) -> None:
+    """In one partition every form is obeyed: a window's records would be apart from those that come for it."""
+    pair = (FormPair(one=KeyForm.WHOLE, other=KeyForm.WINDOWED),)
+    others = tuple(form for form in candidates(TOPIC, kind) if form not in (KeyForm.WHOLE, KeyForm.WINDOWED))
+    some = replace(seen(failed=others, differ=pair), timed=True)
+    with pytest.raises(Refused, match="as whole and as windowed") as refused:
+        proven(TOPIC, kind, [some, replace(seen(1, records=2, keyless=2), timed=False)])
+    assert "process them first" in refused.value.next_step
+    # One key that ends otherwise is none of a window; and where only one form is obeyed, it is that.
+    assert proven(TOPIC, kind, [some, seen(1, failed=others, differ=pair)]).form is KeyForm.WHOLE
+    assert proven(TOPIC, kind, [replace(seen(failed=(*others, KeyForm.WINDOWED)), timed=True)]).form is KeyForm.WHOLE
+
+
 def test_forms_that_agree_on_the_new_places_need_no_kind() -> None:
     others = (KeyForm.WHOLE, KeyForm.WINDOW, KeyForm.TIME_ORDERED, KeyForm.TIME_FIRST, KeyForm.FOREIGN_KEY)
     assert proven(TOPIC, StoreKind.SUPPRESS, [seen(failed=others)]).form is KeyForm.WINDOWED

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.transforms import rescale_rows
-from spark_jobs.transforms.rescale_rows import NOWHERE, in_stream_time, places
+from spark_jobs.transforms.rescale_rows import NOWHERE, in_stream_time, places, timed
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import KeyForm
 from streams_recovery.core.rescale.moved import TopicToPlace
@@ -83,3 +83,22 @@ def test_a_partitioner_of_ones_own_is_asked_by_its_name(monkeypatch: pytest.Monk
         places(own, KeyForm.OWN, batch([(0, 1, b"abc")]), 4)
     monkeypatch.setattr(rescale_rows, "entry_points", lambda **wanted: [_Found()] if wanted["name"] == "by-length" else [])
     assert np.array_equal(places(own, KeyForm.OWN, batch([(0, 1, b"abc"), (1, 1, None)]), 3), [1, NOWHERE])
+
+
+MOMENT = 1_764_500_000_000
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ([b"key" + struct.pack(">q", MOMENT), None, struct.pack(">qq", MOMENT + 5, MOMENT)], True),
+        ([b"key" + struct.pack(">q", MOMENT), b"a whole key"], False),
+        ([b"key" + struct.pack(">q", MOMENT), b"short"], False),
+        ([struct.pack(">q", 77)], False),
+        ([b"\xff" * 20], False),
+        ([b""], False),
+    ],
+)
+def test_keys_that_end_in_a_moment_may_be_windowed(keys: list[bytes | None], found: bool) -> None:
+    rows = batch([(offset, 1, key) for offset, key in enumerate([b"skipped", *keys])]).slice(1)
+    assert timed(rows) is found
