@@ -1,6 +1,6 @@
 """Prints a .env file with fresh secrets, for which .env.example says what each is.
 
-    (umask 077; python docker/make_env.py > .env)
+    (umask 077; set -C; python docker/make_env.py > .env)
 
 Standard library only. Keep what it prints: another key makes what the old one encrypted unreadable, and what the old one signed forged.
 """

@@ -79,7 +79,8 @@ def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, 
         spark.sparkContext, VerifySpec(application_id=APPLICATION, partitions=(keys_only,), keyed=(source.topic,)), access
     )
     assert (again.partitions, again.keys) == ((), result.keys), "its rows are not read for a digest that is known"
-    assert temporary_files() == before
+    # What a killed process left there may be gone by now.
+    assert temporary_files() <= before
 
 
 @pytest.mark.deep

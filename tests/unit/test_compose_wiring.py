@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,24 @@ def test_ports_are_published_on_loopback_only():
 def test_published_ports_are_listened_on(service):
     for port in SERVICES[service]["ports"]:
         assert port.rsplit(":", 1)[1] in ports_of(service), f"{service}: {port}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_program_of_a_container_gets_the_rights_of_another_user(service):
+    assert "no-new-privileges:true" in SERVICES[service].get("security_opt", ())
+
+
+@pytest.mark.parametrize("page", ["docs/docker.md", "docker/make_env.py", ".env.example", "docker-compose.yaml"])
+def test_the_command_that_makes_the_secrets_keeps_them_to_their_owner_and_replaces_none(page, tmp_path):
+    (said,) = re.findall(r"\(?(?:umask[^()\n]*)?python docker/make_env\.py > \.env\)?", (PROJECT / page).read_text())
+    call = said.replace("python docker/make_env.py", f"{sys.executable} {PROJECT / 'docker/make_env.py'}")
+    assert subprocess.run(["sh", "-c", call], cwd=tmp_path, check=False).returncode == 0
+    file = tmp_path / ".env"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    # Other keys would make what is sealed and encrypted with these unreadable.
+    made = file.read_bytes()
+    assert subprocess.run(["sh", "-c", call], cwd=tmp_path, capture_output=True, check=False).returncode != 0
+    assert file.read_bytes() == made
 
 
 def test_names_in_addresses_are_services():
