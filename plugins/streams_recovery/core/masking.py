@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from urllib.parse import quote
 # A shorter one is a part of many words: names and addresses could not be read any more.
 LEAST_SECRET: Final = 8
 _MOST_SECRETS: Final = 1_000
+_IN_ADDRESS: Final = re.compile(r"(://[^\s/@:]*:)[^\s/@]+(?=@)")
 # By how they may be written. Tokens are renewed every few minutes, and may not push out a password that is never told again.
 _LASTING: Final[dict[str, None]] = {}
 _RENEWED: Final[dict[str, None]] = {}
@@ -40,11 +42,11 @@ def tell_secrets(tell: Callable[[str], object]) -> None:
 
 
 def masked(text: str) -> str:
-    """``text`` without any secret that is known."""
+    """``text`` without any secret that is known, and without the passwords of addresses, which nobody has told."""
     # The longest first: one may be a part of another one.
     for secret in sorted({*_LASTING, *_RENEWED}, key=len, reverse=True):
         text = text.replace(secret, "***")
-    return text
+    return _IN_ADDRESS.sub(r"\1***", text)
 
 
 def _forms(text: str) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ _NAMES: Final = frozenset(
         *("KUBECONFIG", "KRB5CCNAME", "KRB5_CONFIG", "STREAMS_RECOVERY_NATIVE"),
         # Who tells a program its identity in Azure's hosted services and at Google: without these another one is asked, or nobody.
         *("IDENTITY_ENDPOINT", "IDENTITY_HEADER", "GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"),
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDKMS",
     }
 )
 # AWS_, AZURE_, GOOGLE_: a repository without a connection is opened with the credentials of the machine.

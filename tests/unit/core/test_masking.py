@@ -57,6 +57,22 @@ def test_a_worker_that_is_sent_a_connection_shows_no_secret_of_it_either() -> No
     assert pickle.loads(sent) == (connection, credentials)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cannot reach https://me:hush@vault:8200/v1", "cannot reach https://me:***@vault:8200/v1"),
+        ("postgresql+psycopg2://airflow:p%40ss,:w@db/x and redis://:hush@r", "postgresql+psycopg2://airflow:***@db/x and redis://:***@r"),
+        (
+            "abfss://container@account.dfs/x, kafka://a:9092 me@here, s3://b/c:d@e",
+            "abfss://container@account.dfs/x, kafka://a:9092 me@here, s3://b/c:d@e",
+        ),
+    ],
+)
+def test_the_password_of_an_address_is_shown_by_no_error(text: str, shown: str) -> None:
+    assert masked(text) == shown
+    assert BrokerUnavailable(text, next_step=text).reason == shown
+
+
 def test_what_nobody_expected_and_what_libraries_warn_of_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
     remember_secrets([CANARY])
     try:

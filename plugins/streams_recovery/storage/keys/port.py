@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from streams_recovery.core.connection import direct_opener, unencrypted
 from streams_recovery.core.errors import ConfigInvalid, KeyServiceUnavailable, KeyUnavailable
-from streams_recovery.core.masking import remember_secrets
+from streams_recovery.core.masking import masked, remember_secrets
 
 _TIMEOUT_SECONDS: Final = 10.0
 _ATTEMPTS: Final = 3
@@ -107,6 +107,7 @@ def token_in(name: str, answer: Mapping[str, Any]) -> str:
 
 def _words_of(error: urllib.error.HTTPError) -> str:
     try:
-        return error.read(_MOST_ANSWER).decode("utf-8", "replace")[:300]
+        # Before it is cut: a half of a secret is not known to be one.
+        return masked(error.read(_MOST_ANSWER).decode("utf-8", "replace"))[:300]
     except (OSError, HTTPException):
         return ""

@@ -186,3 +186,22 @@ def test_a_redirect_is_not_followed_with_the_token(services: KeyServices, monkey
     monkeypatch.setattr(services, "answer", elsewhere)
     with pytest.raises(KeyUnavailable, match="HTTP 302"):
         key.wrap(PLAIN)
+
+
+@pytest.mark.parametrize("name", ["azure", "google", "vault"])
+def test_a_service_that_repeats_a_token_has_it_shown_by_no_error(services: KeyServices, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    key = opened(PLACES[name](services))
+    key.wrap(PLAIN)
+    sent: list[str] = []
+
+    def repeated(_: str, headers: dict[str, str], __: bytes) -> object:
+        sent.append(headers.get("x-vault-token") or headers["authorization"].removeprefix("Bearer "))
+        # Where it is cut, too.
+        raise Refusal(403, {"message": 280 * "x" + sent[-1]})
+
+    monkeypatch.setattr(services, "answer", repeated)
+    with pytest.raises(KeyUnavailable) as raised:
+        key.wrap(PLAIN)
+    assert len(sent[-1]) >= 8
+    assert sent[-1][:8] not in str(raised.value)
+    assert "***" in str(raised.value)
