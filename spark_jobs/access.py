@@ -79,12 +79,11 @@ class JobAccess:
         """The same with the data keys that ``spec`` needs in place of the key-encryption keys: those do not leave the driver. Raises ``KeyUnavailable``,
         except for a check, which tells of the files.
         """
-        keyring = self.repository().keyring
-        if keyring is None:
-            return self
-        needed = needed_keys(spec)
+        repository, needed = self.repository(), needed_keys(spec)
         if not isinstance(spec, CheckSpec):
-            keyring.require(needed)
+            repository.require_keys(needed)
+        if (keyring := repository.keyring) is None:
+            return self
         # A table that goes elsewhere is in clear: whoever reads it there has no keys.
         stores = isinstance(spec, (BackupSpec, CompactSpec, RescaleSpec)) or (isinstance(spec, StateSpec) and spec.directory is None)
         writes = str(getattr(spec, "application_id", "")) if stores else None

@@ -192,4 +192,11 @@ def test_without_its_key_nothing_is_begun(encrypted: Small, tmp_path: Path, key_
         assert caught.value.exit_code == 2
         assert found.recovery.lock.holder() is None
         assert found.recovery.savepoints.ids() == [savepoint]
+    config = encrypted.recovery.config
+    clear = config.model_copy(update={"storage": config.storage.model_copy(update={"encryption": None})})
+    with (
+        reopened(replace(encrypted, recovery=replace(encrypted.recovery, config=clear))) as found,
+        pytest.raises(KeyUnavailable, match=r"storage.encryption has no keys, or is switched off"),
+    ):
+        restore.plan(found.recovery, asked(found.recovery, savepoint=savepoint, replace=True))
     assert end(encrypted) == 5, "nothing was deleted"

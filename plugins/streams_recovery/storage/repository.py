@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from copy import copy
 from mmap import mmap
 from pathlib import Path
@@ -18,7 +18,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.repository.encryption import NO_KEYS, DataKeys, KeyAccess, SegmentKeys, named_key
+from streams_recovery.core.repository.encryption import NO_KEYS, DataKeys, KeyAccess, SegmentKeys, named_key, unavailable
 from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
 from streams_recovery.core.repository.mirror import Moved
 from streams_recovery.core.repository.retention import StoredFile
@@ -128,6 +128,13 @@ class Repository:
     def data_keys(self) -> SegmentKeys:
         """The keys of records, for those who read and write them."""
         return self.encryption if isinstance(self.encryption, DataKeys) else self.keyring or NO_KEYS
+
+    def require_keys(self, needed: Collection[tuple[str, str]]) -> None:
+        """Raise ``KeyUnavailable`` unless all of these data keys, by application and id, can be unwrapped, also where no key-encryption key is configured."""
+        if self.keyring is not None:
+            self.keyring.require(needed)
+        elif needed:
+            raise unavailable(min(needed)[1], "storage.encryption has no keys, or is switched off")
 
     def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """The whole object, without its seal. For small ones: manifests, notes, locks. Raises ``NotFound``, ``Forged``, and ``Damaged`` for one of more than

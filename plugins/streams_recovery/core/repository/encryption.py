@@ -26,7 +26,8 @@ DATA_KEY_BYTES: Final = 32
 KEY_ID: Final = re.compile(r"k[0-9a-f]{16}")
 # A data key encrypts what is written within a day.
 DAY_SECONDS: Final = 86_400
-_NAMED: Final = re.compile(rf"\.({KEY_ID.pattern})\.parquet")
+# At the end only: the name of a topic may look like one.
+_NAMED: Final = re.compile(rf"\.({KEY_ID.pattern})\.parquet\Z")
 _DOMAIN: Final = b"data key 1 of streams-recovery"
 
 Provider = Literal["local", "aws", "google", "azure", "vault"]
@@ -141,7 +142,7 @@ class EncryptionState:
 def named_key(key: str) -> tuple[str, str] | None:
     """The application and the id of the data key that the name of an object has, None for one in clear."""
     found = _NAMED.search(key)
-    return (key.partition("/")[0], found[1]) if found is not None and found.end() == len(key) else None
+    return (key.partition("/")[0], found[1]) if found is not None else None
 
 
 def attempt_with(attempt: str, key: DataKey | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from typing import Final
 from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import ENTRY_READERS, MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
+from streams_recovery.core.repository.encryption import named_key
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.core.repository.mirror import (
@@ -189,6 +190,8 @@ def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool
     # The second place before the first one: what is copied by another run meanwhile is only read once more.
     there = found.other.sizes(f"{recovery.application_id}/")
     here = found.first.sizes(f"{recovery.application_id}/")
+    # A data key is there before what it encrypts. A listing of all may take minutes, and passes the keys first.
+    here |= found.first.sizes(recovery.layout.keys)
     gathering = _Gathering(recovery, found, here, {} if full else there, back=back, moves=moves)
     if not back:
         gathering.pass_over_what_was_written(there)
@@ -210,6 +213,8 @@ class _Gathering:
         self._passed_over: list[PassedOver] = []
         # Files that entries name which are there.
         self._archived: set[str] = set()
+        # Of each data key the newest form in which it is wrapped, behind which the older ones come.
+        self._wrapped = {key.rpartition("/")[0]: key for key in sorted(here) if key.startswith(self._layout.keys) and is_entry(key)}
 
     def pass_over_what_was_written(self, there: Mapping[str, int]) -> None:
         """Name the logs that went on in the second place, by a restore from there: the first place would go on as if that had never been."""
@@ -251,7 +256,7 @@ class _Gathering:
             if files is None:
                 break
             newest = max((one for one in there if one.startswith(self._layout.archive)), default="")
-            found += [*files, replace(self._object(key, vouched=key != newest), needs=(*before, *(file.key for file in files)))]
+            found += [*files, replace(self._object(key, vouched=key != newest), needs=(*before, *self._needs(files)))]
             before = (key,)
         cuts = [key for key in sorted(self._here) if key.startswith(self._layout.archive_cuts) and is_entry(key) and key not in self._known]
         for key in cuts if self._layout.archive_cuts in logs else ():
@@ -263,7 +268,7 @@ class _Gathering:
                     self._passed_over.append(PassedOver(key=key, why=error.reason))
                     continue
                 if files is not None:
-                    found += [*files, replace(self._object(key), needs=(*before, *(file.key for file in files)))]
+                    found += [*files, replace(self._object(key), needs=(*before, *self._needs(files)))]
         return found
 
     def _entries(self) -> list[tuple[str, ArchiveEntry | None]]:
@@ -302,10 +307,24 @@ class _Gathering:
             )
             for one in files
         ]
-        gone = [one.key for one in found if not one.vouched and self._here.get(one.key) != one.bytes]
-        if gone:
-            self._passed_over.append(PassedOver(key=key, why=f"segments are missing or have another size: {first_names(gone)}"))
+        if gone := self._gone(found, (one for one in found if not one.vouched)):
+            self._passed_over.append(PassedOver(key=key, why=gone))
         return None if gone else found
+
+    def _needs(self, files: Collection[MirroredObject]) -> tuple[str, ...]:
+        """What has to be there before what names these files: they, and the wrapped keys that open them."""
+        return (*(one.key for one in files), *self._opening(files))
+
+    def _opening(self, files: Collection[MirroredObject]) -> list[str]:
+        ids = {named[1] for one in files if (named := named_key(one.key)) is not None}
+        return sorted(self._wrapped.get(self._layout.keys + one, self._layout.keys + one) for one in ids)
+
+    def _gone(self, files: Collection[MirroredObject], lacking: Iterable[MirroredObject]) -> str:
+        """What keeps away what names these files, of which the second place is ``lacking`` some. Empty when nothing does."""
+        gone = [one.key for one in lacking if self._here.get(one.key) != one.bytes]
+        lost = [key for key in self._opening(files) if key not in self._here]
+        missing = f"segments are missing or have another size: {first_names(gone)}" if gone else ""
+        return missing or (f"data keys are missing: {first_names(lost)}" if lost else "")
 
     def _about_savepoints(self, there: Mapping[str, int]) -> Iterator[MirroredObject]:
         for key in sorted(self._here):
@@ -373,9 +392,9 @@ class _Gathering:
                 stored = (piece.file for piece in pieces if piece.file is not None)
                 files = [MirroredObject(key=one.key, bytes=one.bytes, sha256=one.sha256, vouched=proven) for one in stored]
                 lacking = [one for one in files if not (proven and self._known.get(one.key) == one.bytes)]
-                if gone := [one.key for one in lacking if self._here.get(one.key) != one.bytes]:
-                    raise Damaged(f"segments are missing or have another size: {first_names(gone)}", next_step="verify the repository")
-                needs = tuple(one.key for one in files)
+                if gone := self._gone(files, lacking):
+                    raise Damaged(gone, next_step="verify the repository")
+                needs = self._needs(files)
                 segments += files
                 tables.append(MirroredObject(key=key, bytes=ref.bytes, sha256=ref.sha256, needs=needs))
         return [*segments, *tables]

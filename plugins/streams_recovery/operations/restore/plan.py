@@ -24,8 +24,7 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     """
     check_confirmed(recovery, request.safeguards)
     planned = request.plan(recovery, mine or {})
-    if recovery.repository.keyring is not None:
-        recovery.repository.keyring.require(needed_keys(planned))
+    recovery.repository.require_keys(needed_keys(planned))
     deploy = request.deployment(recovery, planned)
     otherwise = _deployed_otherwise(recovery, deploy) if request.DEPLOYS_AS_BEFORE else ()
     return replace(planned, deploy=deploy, warnings=(*planned.warnings, *otherwise))

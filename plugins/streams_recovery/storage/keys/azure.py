@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 import time
@@ -64,7 +63,7 @@ class AzureKey:
         text = text_in(self.name, answer, "value")
         try:
             return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        except binascii.Error:
+        except ValueError:
             raise no_answer(self.name, "its value is not base64") from None
 
     def _new_token(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -56,7 +55,7 @@ class GoogleKey:
     def _bytes(self, answer: dict[str, Any], field: str) -> bytes:
         try:
             return base64.b64decode(text_in(self.name, answer, field), validate=True)
-        except binascii.Error:
+        except ValueError:
             raise no_answer(self.name, f"its {field} is not base64") from None
 
     def _new_token(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 import threading
@@ -179,10 +178,12 @@ class Keyring:
             if stored.wrapped_by in usable:
                 try:
                     data = base64.b64decode(stored.wrapped, validate=True)
+                except ValueError:
+                    failed = Damaged(f"{where} has a wrapped key that is not base64", next_step="put it back from a copy", key=where)
+                    continue
+                try:
                     plain = usable[stored.wrapped_by].unwrap(Wrapped(stored.version, data))
                     return _remembered(unbound(plain, application_id, key_id, where))
-                except binascii.Error:
-                    failed = Damaged(f"{where} has a wrapped key that is not base64", next_step="put it back from a copy", key=where)
                 except (KeyUnavailable, Damaged) as error:
                     failed = error
         if isinstance(failed, Damaged):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Any, Final
 
@@ -43,7 +42,7 @@ class VaultKey:
             raise unusable(self.name, "it has not wrapped this")
         try:
             return base64.b64decode(self._do("decrypt", {"ciphertext": wrapped.data.decode()}, "plaintext"), validate=True)
-        except binascii.Error:
+        except ValueError:
             raise no_answer(self.name, "its answer is no plaintext") from None
 
     def _do(self, what: str, body: dict[str, Any], field: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,15 +17,18 @@ from streams_recovery.core.archive.cuts import ArchivedCut, KeptCut
 from streams_recovery.core.archive.log import ArchivedLog, ArchiveEntry, ArchiveEvent
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, Refused
 from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
+from streams_recovery.core.repository.encryption import DataKey, KeyAccess, KeyPlace, attempt_with
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.operations import archive, maintenance, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.second_place import see_second_place
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.keys.keyring import Keyring
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.seals import new_private_key
@@ -431,12 +436,12 @@ def test_a_run_that_is_killed_while_it_marks_its_places_is_followed(two: Recover
     assert maintenance.fill_mirror(two).savepoints == (SECOND, FIRST)
 
 
-def look(recovery: RecoveryContext, event: ArchiveEvent, start: int, end: int) -> Path:
+def look(recovery: RecoveryContext, event: ArchiveEvent, start: int, end: int, data_key: DataKey | None = None) -> Path:
     """An entry of the archive that has these offsets of one partition, in a file of its own. Returns where the file is."""
     original = next(file for tp, file in recovery.savepoints.read(SECOND).files())
     data = path_of(recovery, original.key).read_bytes()
     tp = TopicPartition("orders", 0)
-    key = recovery.layout.segment(tp, start, end, f"{event}-{start}")
+    key = recovery.layout.segment(tp, start, end, attempt_with(f"{event}-{start}", data_key))
     recovery.repository.create(key, data)
     file = replace(original, key=key, first_offset=start, last_offset=end - 1, rows=end - start)
     piece = CopiedRange(start=start, end=end, file=file)
@@ -444,6 +449,69 @@ def look(recovery: RecoveryContext, event: ArchiveEvent, start: int, end: int) -
     entry = ArchiveEntry(event=event, run="r", at=end, cluster_id="c", safe_at=SECOND_AT + end, logs=(log,))
     archive.archive_log(recovery).append(entry)
     return path_of(recovery, key)
+
+
+def local_key() -> KeyPlace:
+    return KeyPlace(provider="local", address="", options={"secret": base64.b64encode(os.urandom(32)).decode()})
+
+
+def encrypted(recovery: RecoveryContext, *places: KeyPlace) -> Keyring:
+    """An entry of the archive and a savepoint whose files have names of encrypted ones. Returns the keys."""
+    ring = Keyring(recovery.repository, KeyAccess(places=places))
+    key = ring.writing("golden")
+    stored = recovery.repository
+    where = look(recovery, ArchiveEvent.COPIED, 0, 5, key)
+    source = recovery.savepoints.read(SECOND)
+    topic, image, piece = next(
+        (topic, one, piece) for topic in source.topics for one in topic.partitions for piece in one.ranges if piece.file is not None
+    )
+    assert piece.file is not None
+    name = piece.file.key.removesuffix(".parquet") + f".{key.key_id}.parquet"
+    stored.create(name, path_of(recovery, piece.file.key).read_bytes())
+    assert key.key_id in where.name
+    pieces = [replace(piece, file=replace(piece.file, key=name)) if one == piece else one for one in image.ranges]
+    changed = replace(image, ranges=Ranges.of(pieces))
+    images = tuple(changed if one is image else one for one in topic.partitions)
+    topics = tuple(replace(topic, partitions=images) if one is topic else one for one in source.topics)
+    recovery.savepoints.publish(replace(source, savepoint_id=THIRD, parent_id=None, topics=topics))
+    return ring
+
+
+def test_what_is_encrypted_comes_behind_the_key_that_opens_it(two: RecoveryContext) -> None:
+    old, new = local_key(), local_key()
+    ring = encrypted(two, old)
+    Keyring(two.repository, KeyAccess(places=(new, old))).rotate("golden")
+    (key_id,) = ring.ids("golden")
+    wraps = [f"{two.layout.keys}{key_id}/{number:012}.json" for number in (1, 2)]
+    steps = [step.what.key for step in maintenance.plan_mirror(two).steps]
+    at = {key: steps.index(key) for key in (*wraps, f"{two.layout.archive}000000000001.json", two.savepoints.key(THIRD))}
+    assert sorted(at.values()) == list(at.values())
+    assert maintenance.fill_mirror(two).damaged == ()
+    assert (
+        Keyring(Repository(StorageLocation(backend="filesystem", path=str(there(two)))), KeyAccess(places=(new,)))
+        .stored("golden")[0]
+        .problem
+        == ""
+    )
+
+
+@pytest.mark.parametrize("how", ["lost", "other"])
+def test_what_is_encrypted_does_not_come_without_the_key_that_opens_it(two: RecoveryContext, how: str) -> None:
+    ring = encrypted(two, local_key())
+    (key_id,) = ring.ids("golden")
+    wrap = f"{two.layout.keys}{key_id}/000000000001.json"
+    if how == "lost":
+        path_of(two, wrap).unlink()
+    else:
+        target = there(two) / wrap
+        target.parent.mkdir(parents=True)
+        target.write_bytes(path_of(two, wrap).read_bytes()[::-1])
+    report = maintenance.fill_mirror(two)
+    assert report.savepoints == (SECOND, FIRST)
+    assert any(key_id in one.why for one in report.damaged)
+    stored = files(there(two))
+    assert two.savepoints.key(THIRD) not in stored
+    assert f"{two.layout.archive}000000000001.json" not in stored
 
 
 def keep_cut(recovery: RecoveryContext, at: int) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.access import JobAccess
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, KeyUnavailable, Refused
 from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.encryption import DataKey, DataKeys, KeyAccess, KeyPlace, needed_keys
+from streams_recovery.core.repository.check import CheckSpec, FileToCheck
+from streams_recovery.core.repository.encryption import DataKey, DataKeys, KeyAccess, KeyPlace, named_key, needed_keys
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.repository.segment_file import SegmentFile, SegmentFiles
@@ -125,10 +127,11 @@ def test_a_newer_wrap_that_is_none_does_not_hide_the_good_one(tmp_path: Path) ->
     for number, text in (
         (2, "no JSON"),
         (3, json.dumps(json.loads(first.read_text()) | {"wrapped": "####"})),
+        (5, json.dumps(json.loads(first.read_text()) | {"wrapped": "\u00e9"})),
         (4, json.dumps(json.loads(first.read_text()) | {"wrapped": base64.b64encode(os.urandom(92)).decode()})),
     ):
         first.with_name(f"{number:012}.json").write_text(text)
-    assert ring(tmp_path, MINE).of(named(key)) == key
+    assert ring(tmp_path, MINE).of(named(key)) == ring(tmp_path, MINE).writing(APP) == key
     first.unlink()
     with pytest.raises((KeyUnavailable, Damaged), match=r"has not wrapped this|not base64"):
         ring(tmp_path, MINE).of(named(key))
@@ -158,6 +161,25 @@ def test_what_a_job_needs_is_in_its_specification() -> None:
     spec = RestoreSpec(application_id="b", partitions=(part,))
     assert needed_keys(spec) == {("a", "k0000000000000001")}
     assert needed_keys([file("b/tables/s/t/r/part-0.k0000000000000002.parquet")]) == {("b", "k0000000000000002")}
+
+
+def test_the_key_of_a_file_is_told_by_the_end_of_its_name() -> None:
+    topic = f"{APP}/segments/a.k0000000000000001.parquet/0/0-9-x"
+    assert named_key(f"{topic}.k0000000000000002.parquet") == (APP, "k0000000000000002")
+    assert named_key(f"{topic}.parquet") is None
+
+
+def test_a_job_without_keys_is_refused_before_its_tasks_but_a_check_tells_of_each_file(tmp_path: Path) -> None:
+    numbers = dict.fromkeys(("bytes", "last_offset", "min_timestamp", "max_timestamp", "payload_bytes", "largest_record"), 9)
+    file = SegmentFile(key=f"{APP}/segments/t/0/x.k0000000000000001.parquet", sha256="0" * 64, rows=1, first_offset=0, **numbers)
+    part = PartitionToLoad(tp=TopicPartition("t", 0), first_offset=0, files=SegmentFiles.of([file]))
+    place = StorageLocation(backend="filesystem", path=str(tmp_path))
+    access = JobAccess(connection=None, location=place, credentials=None)
+    with pytest.raises(KeyUnavailable, match=r"k0000000000000001 .*storage.encryption has no keys, or is switched off"):
+        access.for_tasks(RestoreSpec(application_id=APP, partitions=(part,)))
+    wanted = FileToCheck(tp=part.tp, start=0, end=9, file=file, savepoints=())
+    assert access.for_tasks(CheckSpec(application_id=APP, files=(wanted,))) == access
+    assert access.for_tasks(RestoreSpec(application_id=APP, partitions=())) == access
 
 
 def test_a_file_in_clear_is_not_stored_where_records_are_encrypted(tmp_path: Path) -> None:
