@@ -256,6 +256,24 @@ def test_the_restore_failed_half_way(patient: Patient) -> None:
     patient.run("backup", NAME)
 
 
+def test_the_store_is_lost(patient: Patient) -> None:
+    path = patient.app.directory / f"{NAME}.yaml"
+    text = path.read_text()
+    found = re.search(r"(?m)^storage: \{(.*)\}$", text)
+    assert found is not None, text
+    place = f"{{backend: filesystem, path: {patient.app.directory / 'second'}, schedule: none}}"
+    path.write_text(text.replace(found[0], f"storage: {{{found[1]}, mirror: {place}}}"))
+    patient.savepoint()
+    patient.run("mirror", NAME)
+    contents = patient.app.contents()
+    with patient.app.recovery() as recovery:
+        first = Path(str(recovery.repository.location.path))
+    patient.app.lose()
+    first.rename(first.with_name("lost"))
+    patient.follow("store-lost", {})
+    restored(patient, contents)
+
+
 def test_airflow_is_lost(patient: Patient) -> None:
     patient.savepoint()
     patient.follow("airflow-lost", {})
