@@ -198,3 +198,7 @@ def test_what_has_come_since_is_taken_back_by_a_rescale_and_by_no_undo(counting:
         with pytest.raises(Refused, match="has new records since") as refused:
             restore.plan(recovery, asked(recovery, Undo, replace=True))
         assert f"--partitions {counting.input.topic}=1" in refused.value.next_step
+        # Of the savepoint from before it is not known what has these numbers.
+        with pytest.raises(Refused, match="has 3 and had 1") as older:
+            restore.plan(recovery, asking(counting, recovery, 1))
+        assert "take a savepoint first" in older.value.next_step

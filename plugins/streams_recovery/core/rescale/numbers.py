@@ -74,6 +74,24 @@ def new_numbers(
     return found
 
 
+def check_as_saved(savepoint_id: str, saved: Iterable[SavedTopic], there: Mapping[str, int]) -> None:
+    """Raise ``Refused`` where a topic has another number of partitions ``there`` than in the newest savepoint: an earlier rescale is younger than that. Inputs
+    may have been grown. Topics that are gone are passed over.
+    """
+    other = {
+        one.name: (one.partitions, number)
+        for one in saved
+        if one.role in (TopicRole.REPARTITION, TopicRole.CHANGELOG) and (number := there.get(one.name, one.partitions)) != one.partitions
+    }
+    if other:
+        named = first_names([f"{name} has {now} and had {then}" for name, (then, now) in other.items()])
+        raise Refused(
+            f"topics have other numbers of partitions than in savepoint {savepoint_id}, the newest exact one: {named}",
+            next_step="nothing was changed; take a savepoint first",
+            topics=sorted(other),
+        )
+
+
 def check_sources(
     application_id: str,
     saved: Iterable[SavedTopic],

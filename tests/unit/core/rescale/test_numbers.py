@@ -12,7 +12,7 @@ import pytest
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
 from streams_recovery.core.repository.manifest import PartitionImage
-from streams_recovery.core.rescale.numbers import check_sources, new_numbers, stream_time_warnings
+from streams_recovery.core.rescale.numbers import check_as_saved, check_sources, new_numbers, stream_time_warnings
 from streams_recovery.core.restore.parts.rescale import TopicNumbers
 from streams_recovery.core.rollout.compatibility import StoreFacts, saved_topics
 from streams_recovery.core.rollout.described import DescribedTopology
@@ -237,3 +237,11 @@ def test_a_table_whose_input_is_its_changelog_needs_all_of_the_input(
     check({"in"}, set(), history=True)
     check({"other"}, set(), history=False)
     check({"in"}, {"in"}, history=False, stores={"prices": StoreFacts(logged=False)})
+
+
+def test_a_savepoint_from_before_an_earlier_rescale_does_not_have_the_numbers_that_are_there() -> None:
+    known = saved_topics(saved({"totals": 4}, inputs={"in": 4}, repartitions={"t": 4}))
+    check_as_saved("S", known, {"orders-totals-changelog": 4, "in": 12})
+    with pytest.raises(Refused, match="orders-totals-changelog has 12 and had 4") as refused:
+        check_as_saved("S", known, {"orders-totals-changelog": 12, "in": 12, "orders-t": 4})
+    assert refused.value.next_step.endswith("take a savepoint first")

@@ -11,7 +11,15 @@ from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.rescale.numbers import DESCRIBED, HISTORY, PARTITIONS, check_sources, new_numbers, stream_time_warnings
+from streams_recovery.core.rescale.numbers import (
+    DESCRIBED,
+    HISTORY,
+    PARTITIONS,
+    check_as_saved,
+    check_sources,
+    new_numbers,
+    stream_time_warnings,
+)
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling, TopicNumbers
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import COMPARE_KEYS, NOTHING_REPLACED, Safeguards, delete_field
@@ -70,6 +78,9 @@ class Rescale(StateStrategy):
         check_state(recovery, recovery.savepoints, manifest)
         _refuse_elsewhere(recovery)
         saved, topology = saved_topics(manifest), _topology(recovery, self.topology)
+        if self.savepoint == LATEST:
+            internal = recovery.cluster.describe_topics([one.name for one in saved if one.role.internal])
+            check_as_saved(manifest.savepoint_id, saved, {name: found.partitions for name, found in internal.items()})
         numbers = new_numbers(recovery.application_id, saved, self.partitions.split(), topology)
         inputs = [one for one in numbers if one.changes and one.role is TopicRole.INPUT]
         there = {name: found.partitions for name, found in recovery.cluster.describe_topics([one.name for one in inputs]).items()}

@@ -112,7 +112,7 @@ def _made_by_rescale(recovery: RecoveryContext, restore_id: str) -> tuple[str, .
         raise Refused(
             f"{first_names(since)} {'was grown before the rescale' if since & set(found.grown) else 'has new records since the rescale'}, and would lose them "
             "with the old number",
-            next_step=f"rescale to the old number, which takes all of it along: streams-recovery rescale {recovery.config.name} {back}"
+            next_step=f"take a savepoint, and rescale to the old number, which takes all of it along: streams-recovery rescale {recovery.config.name} {back}"
             if back
             else "nothing was changed; rescale to another number",
             topics=sorted(since),
