@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from streams_recovery.core.codec import fields_of
+from streams_recovery.core.codec import LEFT_OUT, fields_of
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository.checked import check_ids, check_names, check_refs
@@ -23,6 +23,7 @@ _LONGEST_REASON = 500
 class SavepointFacts(Captured):
     """Facts of one savepoint that all views of it share; see ``Manifest``. ``records`` and ``files`` are those it needs, whichever savepoint stored them.
     ``survives_cluster_loss`` is true when it is enough once the whole cluster is lost.
+    ``rescaled`` is true, and else None, for one that a rescale has made: it has to be named.
     """
 
     savepoint_id: str
@@ -35,6 +36,7 @@ class SavepointFacts(Captured):
     records: int
     files: int
     survives_cluster_loss: bool
+    rescaled: bool | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,7 @@ def savepoint_facts(manifest: Manifest) -> SavepointFacts:
         records=manifest.records,
         files=manifest.file_count,
         survives_cluster_loss=not lost_with_cluster(manifest),
+        rescaled=None if manifest.provenance.rescaled_from is None else True,
     )
 
 

@@ -45,6 +45,7 @@ class HeldSavepoint(Captured):
     """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it; ``needed_by``
     are restores of other applications that need it, or may. ``replaces`` is the savepoint of the same cut that it was compacted from, with proof, None when
     there is none. ``profile`` tells whether it has state, ``survives`` whether it is enough when the whole cluster is lost.
+    ``rescaled``: a rescale has made it for its restore, and it takes the place of none.
     """
 
     savepoint_id: str
@@ -54,6 +55,12 @@ class HeldSavepoint(Captured):
     profile: Profile = Profile.FULL
     survives: bool = False
     needed_by: tuple[str, ...] = ()
+    rescaled: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """True if it may meet a rule by its label."""
+        return self.consistency is Consistency.EXACT and not self.rescaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,11 +176,11 @@ class ObjectLock:
 def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Pins) -> list[Decision]:
     """One decision for every savepoint, newest first, at the moment of ``pins``.
 
-    A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest savepoint that ``last`` keeps. Without any exact savepoint
-    all of them stay. A savepoint that is not whole meets no rule either, and stays until a person has looked at it. A savepoint from which another whole one
-    was made meets no rule: both are of one moment, and the newer one replaces it. It stays for a day: a restore or a drill that began with it may be under way.
-    A savepoint of a moment in the future meets no rule and stays: a clock was wrong, or the savepoint was forged to push others out. Savepoints with state and
-    minimal ones are judged apart: one without state never takes the place of one that has it.
+    A savepoint that is not ``exact``, or that a rescale has made, meets no rule; it stays as long as it is newer than the oldest savepoint that ``last`` keeps.
+    Without any exact savepoint all of them stay. A savepoint that is not whole meets no rule either, and stays until a person has looked at it. A savepoint
+    from which another whole one was made meets no rule: both are of one moment, and the newer one replaces it. It stays for a day: a restore or a drill that
+    began with it may be under way. A savepoint of a moment in the future meets no rule and stays: a clock was wrong, or the savepoint was forged to push others
+    out. Savepoints with state and minimal ones are judged apart: one without state never takes the place of one that has it.
     """
     apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
     decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, pins)]
@@ -185,11 +192,7 @@ def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: P
     reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
     newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
     replaced = _replaced(savepoints)
-    exact = [
-        h
-        for h in newest_first
-        if h.consistency is Consistency.EXACT and h.whole and h.captured_at <= now and h.savepoint_id not in replaced
-    ]
+    exact = [h for h in newest_first if h.exact and h.whole and h.captured_at <= now and h.savepoint_id not in replaced]
     for held in exact[: rules.last]:
         reasons[held.savepoint_id].append("last")
     for held in exact[: rules.minimum]:
@@ -228,8 +231,8 @@ def _add_other_reasons(
     kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
     for held in newest_first:
         recent = held.captured_at <= now and (kept_since is None or held.captured_at >= kept_since)
-        if held.consistency is not Consistency.EXACT and recent and held.savepoint_id not in replaced:
-            reasons[held.savepoint_id].append("not exact, but recent")
+        if not held.exact and recent and held.savepoint_id not in replaced:
+            reasons[held.savepoint_id].append("made by a rescale, but recent" if held.rescaled else "not exact, but recent")
     for held in newest_first:
         young = held.savepoint_id in replaced and now - DAY_MS < held.captured_at <= now
         reasons[held.savepoint_id] += ["another one stands for it, but it is recent"] if young else []
@@ -263,7 +266,7 @@ def _replaced(savepoints: Sequence[HeldSavepoint]) -> set[str]:
         for held in savepoints
         if (held.captured_at, held.consistency, held.savepoint_id) in sources
         # The one between may have expired. One lock holds for all savepoints, so of one moment only one was taken.
-        or (held.replaces is None and (held.captured_at, held.consistency, time_of(held.savepoint_id)) in moments)
+        or (held.replaces is None and not held.rescaled and (held.captured_at, held.consistency, time_of(held.savepoint_id)) in moments)
     }
 
 

@@ -108,7 +108,7 @@ def _kept(report: StatusReport, base: SavepointSummary | None, reached: int | No
 
 def _base_at(savepoints: Sequence[SavepointSummary], moment: int) -> SavepointSummary | None:
     """The newest savepoint whose state may be brought back for this moment: exact, and full where there is a full one; None when there is none."""
-    exact = [one for one in savepoints if one.captured_at <= moment and one.consistency is Consistency.EXACT]
+    exact = [one for one in savepoints if one.captured_at <= moment and one.consistency is Consistency.EXACT and not one.rescaled]
     full = [one for one in exact if one.profile is Profile.FULL]
     return max(full or exact, key=lambda one: (one.captured_at, one.savepoint_id), default=None)
 
@@ -118,7 +118,9 @@ def _base_of_moment(savepoints: Sequence[SavepointSummary], moment: int, now: in
     # A restore believes none of a time that has not come.
     known = [(one, one.moments) for one in savepoints if one.captured_at <= now + CLOCK_DIFFERENCE_MS]
     until = {found.history: one.captured_at for one, found in sorted(known, key=lambda found: found[0].captured_at) if found is not None}
-    exact = [(one, found) for one, found in known if (one.consistency, one.profile) == (Consistency.EXACT, Profile.FULL)]
+    exact = [
+        (one, found) for one, found in known if (one.consistency, one.profile, one.rescaled) == (Consistency.EXACT, Profile.FULL, None)
+    ]
     fit = [
         one
         for one, found in exact

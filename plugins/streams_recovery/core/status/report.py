@@ -342,7 +342,7 @@ def come_by(found: Iterable[One], now: int) -> list[One]:
 
 def newest_exact(found: Iterable[One]) -> One | None:
     """Of savepoints, the newest last, the one that a restore takes by default: the newest exact one with state, else the newest exact one."""
-    exact = [one for one in found if one.consistency is Consistency.EXACT]
+    exact = [one for one in found if one.consistency is Consistency.EXACT and not one.rescaled]
     full = [one for one in exact if one.profile is Profile.FULL]
     return next(reversed(full or exact), None)
 

@@ -119,6 +119,7 @@ class Holdings:
                 replaces=one.replaces,
                 profile=one.profile,
                 survives=one.survives_cluster_loss,
+                rescaled=bool(one.rescaled),
             )
             for one in self.savepoints
         ]

@@ -130,6 +130,7 @@ def _decided(recovery: RecoveryContext, publications: Iterable[Publication], mar
             replaces=one.replaces,
             profile=one.profile,
             survives=one.survives_cluster_loss,
+            rescaled=bool(one.rescaled),
         )
         for one in publications
     ]

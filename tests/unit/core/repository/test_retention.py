@@ -350,3 +350,14 @@ OUTLOOK = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14,
 )
 def test_a_plan_says_what_becomes_of_it(changed: dict[str, object], said: str) -> None:
     assert said in outlook_text(replace(OUTLOOK, **changed))  # type: ignore[arg-type]
+
+
+def test_what_a_rescale_has_made_takes_the_place_of_none() -> None:
+    """It has to be named: beside it, the one that a restore takes by default has to stay."""
+    made, before = replace(held(-1), rescaled=True), held(-2)
+    decisions = {one.savepoint_id: one.why_kept for one in decide([made, before, held(-60)], NONE, pins())}
+    assert decisions == {
+        made.savepoint_id: ("made by a rescale, but recent",),
+        before.savepoint_id: ("minimum",),
+        held(-60).savepoint_id: (),
+    }

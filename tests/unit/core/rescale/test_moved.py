@@ -13,6 +13,7 @@ from streams_recovery.core.kafka_types import CommittedOffset, Consistency, KeyF
 from streams_recovery.core.named_transactions.proof import NamedLogCut, NamedProof
 from streams_recovery.core.repository.compaction_proof import RescaledFrom, RescaledLog
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.repository.publication import savepoint_facts
 from streams_recovery.core.rescale.moved import (
     PartitionPlaced,
     RescaleResult,
@@ -107,6 +108,7 @@ def test_it_is_never_the_newest_and_stands_for_no_other() -> None:
     assert made().taken_by_name
     assert made().replaces is None
     assert not source().taken_by_name
+    assert (savepoint_facts(made()).rescaled, savepoint_facts(source()).rescaled) == (True, None)
 
 
 def test_it_is_read_again_as_it_was_written_and_refused_without_its_proof() -> None:

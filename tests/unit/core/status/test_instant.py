@@ -12,7 +12,7 @@ from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.instant import Instant, Way, instant
 from streams_recovery.core.status.look import InputAmount
-from streams_recovery.core.status.report import ArchiveStatus, RunKind, RunSummary, SavepointSummary, StatusReport
+from streams_recovery.core.status.report import ArchiveStatus, RunKind, RunSummary, SavepointSummary, StatusReport, newest_exact
 from tests.support.examples.statuses import HOUR, NOW, report, summary
 
 MOMENTS = st.integers(NOW - 30 * HOUR, NOW + HOUR)
@@ -242,3 +242,9 @@ def test_a_minimal_savepoint_means_a_rebuild() -> None:
     found = instant(status, NOW)
     assert (found.way, found.needed) == (Way.REBUILD, None)
     assert "State is built again from the input." in found.warnings[0]
+
+
+def test_what_a_rescale_has_made_is_no_base_and_not_the_newest() -> None:
+    taken, made = summary(1, at=NOW - 2 * HOUR), replace(summary(2, at=NOW - HOUR), rescaled=True)
+    assert newest_exact([taken, made]) == taken
+    assert instant(replace(report(), savepoints=(taken, made), newest=made, newest_exact=taken), NOW).base == taken

@@ -408,7 +408,8 @@ class BaseSavepointFinder:
     def _archive_for(self, base: Manifest) -> tuple[Manifest | None, str, Mapping[str, object]]:
         """The archive that goes with a base, and why no newer one does; or why it is no base, as text and as facts."""
         if not self._label_fits(base):
-            return None, f"it is {base.consistency}", {"consistency": base.consistency.value}
+            made = base.provenance.rescaled_from is not None
+            return None, "a rescale has made it" if made else f"it is {base.consistency}", {"consistency": base.consistency.value}
         if base.profile is not Profile.FULL:
             return None, "it has no state", {"profile": base.profile.value}
         archive, since = self._newest_archive(base)
@@ -442,9 +443,9 @@ class BaseSavepointFinder:
         return self._archive, why or ""
 
     def _label_fits(self, base: Manifest) -> bool:
-        if base.consistency is Consistency.EXACT:
+        if base.consistency is Consistency.EXACT and not base.taken_by_name:
             return True
-        allowed = [Consistency.EDITED, *([Consistency.AHEAD] if self.wanted.allow_ahead else [])]
+        allowed = [Consistency.EXACT, Consistency.EDITED, *([Consistency.AHEAD] if self.wanted.allow_ahead else [])]
         return self.wanted.savepoint == base.savepoint_id and base.consistency in allowed
 
     def _why_damaged(self, base: Manifest) -> tuple[str, Mapping[str, object]] | None:

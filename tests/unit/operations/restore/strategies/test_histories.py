@@ -14,6 +14,7 @@ from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.compaction_proof import RescaledFrom, RescaledLog
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.interval import Interval as Span
@@ -22,7 +23,7 @@ from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SET
 from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.status.instant import Way, instant
 from streams_recovery.core.status.report import StatusReport
-from streams_recovery.core.words import LATEST
+from streams_recovery.core.words import LATEST, same_moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
 from streams_recovery.operations.restore.strategies.interval import OfInterval, OwnRecords, records_of
@@ -243,6 +244,24 @@ def test_the_moments_between_savepoints_of_a_past_without_accidents_are_all_offe
         assert found.base is not None
         assert plan.base is not None
         assert (plan.way, plan.base.savepoint_id) == (Way.MOMENT, found.base.manifest.savepoint_id)
+
+
+def test_what_a_rescale_has_made_is_the_base_of_no_moment_until_it_is_named(other: RecoveryContext) -> None:
+    history = happened([W, R, S, H, W, R, S])
+    recovery, known = history.recovery(other), history.taken[0].manifest
+    input_topic = input_of(known)
+    log = RescaledLog(
+        topic=INPUT, old=1, new=len(input_topic.partitions), form=None, records=input_topic.rows,
+        keys_before=1, keys_after=1, digest_before="d", digest_after="d",
+    )  # fmt: skip
+    origin = RescaledFrom(savepoint_id=known.savepoint_id, topics=(log,))
+    for run in ("rescale", "another"):
+        made = replace(known, savepoint_id=same_moment(known.savepoint_id, run), provenance=replace(known.provenance, rescaled_from=origin))
+        history.store.publish(made)
+    wanted, as_of = RequestedBase(source=APPLICATION, savepoint=LATEST), AsOf(moment=known.captured_at + MINUTE, by=CutBy.TIMESTAMP)
+    for savepoint, found in ((LATEST, known), (made.savepoint_id, made)):
+        search = BaseSavepointFinder(recovery=recovery, wanted=replace(wanted, savepoint=savepoint), as_of=as_of)
+        assert search.with_state()[0].savepoint_id == found.savepoint_id
 
 
 def test_a_log_that_was_truncated_and_written_anew_is_not_joined_to_a_state_of_before(other: RecoveryContext) -> None:
