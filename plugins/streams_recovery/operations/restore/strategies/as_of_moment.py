@@ -479,7 +479,8 @@ def _cut_of(captured_at: int) -> str:
 
 
 def _is_archive(manifest: Manifest) -> bool:
-    return all(topic.archived for topic in manifest.topics if topic.role is TopicRole.INPUT)
+    # One that a rescale has made may have of an input only what was unread, from offset 0 on, and look whole.
+    return manifest.provenance.rescaled_from is None and all(topic.archived for topic in manifest.topics if topic.role is TopicRole.INPUT)
 
 
 def _topic_of(manifest: Manifest, name: str) -> TopicImage:
