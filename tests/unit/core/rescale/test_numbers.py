@@ -6,6 +6,7 @@ import base64
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from streams_recovery.core.rescale.numbers import check_as_saved, check_sources,
 from streams_recovery.core.restore.parts.rescale import TopicNumbers
 from streams_recovery.core.rollout.compatibility import StoreFacts, saved_topics
 from streams_recovery.core.rollout.described import DescribedTopology
+from tests.support.examples.described import version
 from tests.support.examples.topologies import APPLICATION, counting, processor, regrouping, saved, sink, source, topology
 
 TWO_INPUTS = topology([source("l", "left"), source("r", "right"), processor("join", ("l", "r"), "totals")])
@@ -171,6 +173,46 @@ def test_a_description_of_another_version_is_refused() -> None:
         numbers("in=6", topology=counting("totals", read="else"), changelogs={"totals": 4}, inputs={"in": 4})
     with pytest.raises(Refused, match="differ in their numbers"):
         numbers("left=6", "right=6", topology=TWO_INPUTS, changelogs={"totals": 8}, inputs={"left": 4, "right": 8})
+
+
+# Of topologies as Kafka Streams itself describes them: the topics that follow "left".
+FOLLOWING = {
+    "counted": {"orders-totals-changelog"},
+    "counted-by-value": {"orders-by-value-repartition", "orders-totals-changelog"},
+    "foreign": {"orders-foreign-subscription-response-topic", "orders-left-changelog", "orders-joined-changelog"},
+    "foreign-swapped": {
+        "orders-foreign-subscription-registration-topic",
+        "orders-left-changelog",
+        "orders-foreign-subscription-store-changelog",
+    },
+    "not-enriched": {"orders-left-changelog"},
+    "windowed": {"orders-totals-changelog", "orders-closed-store-changelog"},
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_what_follows_an_input_in_topologies_of_kafka_streams(name: str) -> None:
+    found = numbers("left=6", **all_with(version(name), 2))
+    assert {topic for topic, (old, new) in found.items() if (old, new) == (2, 6)} == {"left", *FOLLOWING[name]}
+
+
+@pytest.mark.parametrize("name", ["tables", "streams", "streams-outer", "enriched", "cogrouped"])
+def test_both_sides_of_a_join_of_kafka_streams_move_together(name: str) -> None:
+    shape = all_with(version(name), 2)
+    with pytest.raises(Refused, match="all of them have to move"):
+        numbers("left=6", **shape)
+    assert set(numbers(*(f"{topic}=6" for topic in shape["inputs"]), **shape).values()) == {(2, 6)}
+
+
+def all_with(topology: DescribedTopology, number: int) -> dict[str, Any]:
+    """All topics of it, each with so many partitions."""
+    internal = topology.read & topology.written
+    return {
+        "topology": topology,
+        "changelogs": dict.fromkeys(topology.homes, number),
+        "inputs": dict.fromkeys(sorted(topology.read - internal), number),
+        "repartitions": dict.fromkeys(internal, number),
+    }
 
 
 def test_partitions_that_are_joined_tell_how_far_their_stream_times_are_apart() -> None:
