@@ -161,7 +161,7 @@ def test_what_is_in_the_way_is_refused_before_anything_is_stopped(counting: Coun
         with pytest.raises(ConfigInvalid, match="is no number"):
             restore.plan(recovery, asking(counting, recovery, 0))
         with pytest.raises(Refused, match="would not create"):
-            restore.plan(recovery, asking(counting, recovery, 999_999))
+            restore.plan(recovery, asking(counting, recovery, 20_000))
         recovery.groups.set_offsets("another", {counting.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
         with pytest.raises(Refused, match="group another reads"):
             restore.plan(recovery, asking(counting, recovery))

@@ -25,7 +25,7 @@ from streams_recovery.core.rollout.described import DescribedTopology, NodeKind,
 from streams_recovery.core.rollout.upgrade import TOPOLOGY
 from streams_recovery.core.words import first_names, span
 
-_NUMBER: Final = rf"{NAME}=[0-9]{{1,6}}"
+_NUMBER: Final = rf"{NAME}=[0-9]{{1,5}}"
 PARTITIONS: Final = FormField(
     name="partitions",
     title="New numbers of partitions",
