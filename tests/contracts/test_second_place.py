@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -112,3 +114,17 @@ def test_a_bucket_that_does_not_exist_and_a_store_that_does_not_answer_are_lost_
             said = second_place.require_lost(recovery)
         assert why in said
         assert "nobody else may use it meanwhile" in said
+
+
+def test_a_second_place_that_never_answers_holds_up_no_look(tmp_path: Path) -> None:
+    first = StorageLocation(backend="filesystem", path=str(GOOD))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        place = StorageLocation(backend="s3", bucket="b", region="us-east-1", endpoint=endpoint, path_style=True, allow_http=True)
+        write_config(tmp_path, first, mirror=place)
+        with open_context(load_named("golden", tmp_path, {}), EnvironmentConnections(environment(CREDENTIALS))) as recovery:
+            began = time.monotonic()
+            seen = second_place.see_second_place(recovery)
+            assert time.monotonic() - began < 20
+    assert seen is not None
+    assert "failed after 2 attempts" in seen.problem
