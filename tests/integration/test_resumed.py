@@ -12,12 +12,12 @@ import pytest
 from streams_recovery.application.port import StaleState, WipeMark, WipeReport
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import ApplicationNotReady, Damaged
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, Refused
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.restore.open import TICKET, note
 from streams_recovery.operations.restore.start import WIPED
 from tests.support.applications.pair import Here, programs
 from tests.support.applications.rebuilds import cleared, rebuild
@@ -135,3 +135,15 @@ def test_one_that_does_not_catch_up_is_told_what_waits_again(small: Small) -> No
     left = restore.abandon(recovery, ticket)
     command = f"streams-recovery resume small {ticket.restore_id} --approve {ticket.plan_hash}"
     assert (error.value.commands, left.commands) == ((command,), (command,))
+
+
+def test_on_another_cluster_than_it_was_begun_on_it_does_not_go_on(small: Small) -> None:
+    recovery, (ticket, _) = small.recovery, begun(small)
+    assert ticket.cluster_id == recovery.cluster.cluster_id()
+    restore.abandon(recovery, ticket)
+    recovery.repository.delete([recovery.layout.work(ticket.restore_id, TICKET)])
+    recovery.artifacts.write_once(ticket.restore_id, TICKET, replace(ticket, cluster_id="another"))
+    with pytest.raises(Refused, match="was begun on the cluster another") as refused:
+        restore.resume(recovery, ticket.restore_id, run_id="again", approved_hash=ticket.plan_hash, take_over=False)
+    assert refused.value.facts == {"cluster": "another", "here": ticket.cluster_id}
+    assert recovery.lock.holder() is None

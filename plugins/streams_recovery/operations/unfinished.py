@@ -63,7 +63,11 @@ def _took_over_from(recovery: RecoveryContext, newest: str) -> Iterator[str]:
 
 
 def _replaced_state(entry: JournalEntry) -> bool:
-    return entry.scope is RestoreScope.STATE and entry.phase is not Phase.CLOSED and not may_restart(entry.phase)
+    return entry.scope is RestoreScope.STATE and _replaced_topics(entry)
+
+
+def _replaced_topics(entry: JournalEntry) -> bool:
+    return entry.scope is not RestoreScope.COPIES and entry.phase is not Phase.CLOSED and not may_restart(entry.phase)
 
 
 def has_destroyed(recovery: RecoveryContext, restore_id: str) -> bool:
@@ -110,6 +114,16 @@ def replaced_at(recovery: RecoveryContext, application_id: str, upto: int) -> in
         if at := max((entry.at for entry in readable_back(own, one) if _replaced_state(entry) and entry.at <= upto), default=0):
             return at
     return 0
+
+
+def replaced_since(recovery: RecoveryContext, moment: int) -> str | None:
+    """The id of the newest restore that has replaced state or topics of the application after a moment (ms), as far as journals can be read; None if none has.
+    Those that came to nothing, and copies, hide no earlier one.
+    """
+    for one in reversed(in_order(restores_of(recovery), recovery.clock())):
+        if any(entry.at > moment and _replaced_topics(entry) for entry in readable_back(recovery, one)):
+            return one
+    return None
 
 
 def replaced_nothing(recovery: RecoveryContext, restore_id: str) -> bool:
@@ -267,10 +281,11 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
     """Raise ``Refused`` while a restore is unfinished: topics that are half loaded look as still as those of an application that was stopped."""
     restore_id = unfinished_restore(recovery)
     if restore_id is not None:
+        # One of single topics has left the state as it is: its undo would bring back that of an earlier restore.
+        ways = "resume it" if replaced_nothing(recovery, restore_id) else "resume it, undo it, or restore again"
         raise Refused(
             f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace topics: its state is no savepoint",
-            next_step="resume it, undo it, or restore again. Dismiss it only where the application was brought back in another way: "
-            "that says that its state is whole",
+            next_step=f"{ways}. Dismiss it only where the application was brought back in another way: that says that its state is whole",
             restore=restore_id,
         ).then(command("resume", recovery.config.name, restore_id), command("dismiss", recovery.config.name, restore_id))
 

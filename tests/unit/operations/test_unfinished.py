@@ -109,3 +109,19 @@ def test_half_loaded_topics_of_the_application_count_and_copies_do_not(golden: O
     assert unfinished.unfinished_restore(recovery) == OLD
     unfinished.dismiss(recovery, OLD)
     assert unfinished.unfinished_restore(recovery) is None
+
+
+@pytest.mark.parametrize(
+    ("phases", "scope"),
+    [((Phase.OPENED, Phase.SAVED), RestoreScope.STATE), ((Phase.OPENED, Phase.CREATED, Phase.CLOSED), RestoreScope.COPIES)],
+    ids=["that came to nothing", "of copies"],
+)
+def test_a_later_restore_hides_no_earlier_one_that_replaced_the_state(
+    golden: OpenGolden, phases: tuple[Phase, ...], scope: RestoreScope
+) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, NEW, *phases, scope=scope)
+    assert unfinished.replaced_since(recovery, SECOND_AT - 1) is None
+    wrote(recovery, OLD, Phase.OPENED, Phase.DESTROYING, Phase.CLOSED)
+    assert unfinished.replaced_since(recovery, SECOND_AT - 1) == OLD
+    assert unfinished.replaced_since(recovery, SECOND_AT) is None

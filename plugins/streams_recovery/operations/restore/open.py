@@ -42,7 +42,16 @@ from streams_recovery.operations.restore.plan import as_approved, plan
 from streams_recovery.operations.restore.strategies import Rescale, RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.operations.unfinished import PLAN, half_there, journal_of, plan_of, readable_back, restores_of, unfinished_restore
+from streams_recovery.operations.unfinished import (
+    PLAN,
+    half_there,
+    journal_of,
+    plan_of,
+    readable_back,
+    replaced_nothing,
+    restores_of,
+    unfinished_restore,
+)
 
 TICKET = "restore-ticket"
 
@@ -141,6 +150,7 @@ def open_restore(
             after_unfinished=after_unfinished,
             before=before,
             here=recovery.site,
+            cluster_id=recovery.cluster.cluster_id(),
         )
         recovery.artifacts.write_once(restore_id, TICKET, ticket)
         note(recovery, ticket, Phase.OPENED)
@@ -369,6 +379,14 @@ def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
             next_step="begin a new restore: its plan is made of what is there now",
             phase=phase.value,
         )
+    here = ticket.cluster_id and recovery.cluster.cluster_id()
+    if here != ticket.cluster_id:
+        raise Refused(
+            f"restore {ticket.restore_id} was begun on the cluster {ticket.cluster_id}, and the connection of {ticket.application_id} leads to {here}",
+            next_step="lead it to that cluster again; on this one begin a new restore: where the inputs go on was found out of the other one's",
+            cluster=ticket.cluster_id,
+            here=here,
+        )
     newest = unfinished_restore(recovery)
     if newest != ticket.restore_id and ticket.request.scope is not RestoreScope.COPIES:
         raise Refused(
@@ -393,7 +411,7 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
     try:
         return _begun(recovery, ticket)
     except RecoveryError as error:
-        if _must_save(ticket):
+        if _must_save(recovery, ticket):
             raise
         return _none(f"it could not be taken: {error}")
 
@@ -401,15 +419,21 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
 def _why_none(recovery: RecoveryContext, ticket: RestoreTicket) -> str | None:
     if ticket.request.safeguards.safety is SafetyPolicy.SKIP:
         return "it was told to skip it"
-    earlier = ticket.after_unfinished
+    earlier = _state_left_by(recovery, ticket)
     if earlier is not None and _worked_here(recovery, earlier) and not _went_on(recovery, earlier):
-        return f"restore {ticket.after_unfinished} left only half of a state; its safety savepoint is the way back"
+        return f"restore {earlier} left only half of a state; its safety savepoint, if it has one, is the way back"
     return None
 
 
-def _must_save(ticket: RestoreTicket) -> bool:
+def _must_save(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
     # What comes after a restore that failed is a way out, which a savepoint that cannot be taken must not close.
-    return ticket.request.safeguards.safety is SafetyPolicy.REQUIRED and ticket.after_unfinished is None
+    return ticket.request.safeguards.safety is SafetyPolicy.REQUIRED and _state_left_by(recovery, ticket) is None
+
+
+def _state_left_by(recovery: RecoveryContext, ticket: RestoreTicket) -> str | None:
+    """The earlier restore that the state is half way of. One of single topics has left the state as it was, and has no safety savepoint."""
+    earlier = ticket.after_unfinished
+    return None if earlier is None or replaced_nothing(recovery, earlier) else earlier
 
 
 def _went_on(recovery: RecoveryContext, restore_id: str) -> bool:
@@ -463,7 +487,7 @@ def keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBe
     try:
         summary = _published(recovery, ticket, begun, copied)
     except RecoveryError as error:
-        if _must_save(ticket):
+        if _must_save(recovery, ticket):
             raise
         summary = SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=f"it could not be taken: {error}")
     topic_holds.release_copy_holds(recovery)

@@ -30,8 +30,8 @@ class UnderLock:
 class RestoreTicket(UnderLock):
     """A restore under way. ``plan_hash`` is that of its plan; ``running`` are the instances that ran when it was
     opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from. ``before`` is the site that
-    the application leaves, None if it stays at its site. ``here`` is the site at which it was opened and all of its steps are taken, None in tickets from
-    before there were sites.
+    the application leaves, None if it stays at its site. ``here`` is the site at which it was opened and all of its steps are taken, and ``cluster_id`` its
+    cluster; None in tickets from before these were kept.
     """
 
     request: RestoreRequest
@@ -41,6 +41,7 @@ class RestoreTicket(UnderLock):
     after_unfinished: str | None
     before: str | None = None
     here: str | None = None
+    cluster_id: str | None = None
 
     @property
     def site(self) -> str | None:

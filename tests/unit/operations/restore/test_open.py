@@ -13,7 +13,7 @@ import pytest
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import StaleState, WipeMark, WipeReport
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld, NotFound
+from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld, NotFound, RecoveryError, Refused
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
@@ -283,3 +283,19 @@ def test_state_on_which_the_application_was_started_is_saved_although_that_resto
     why = restore.save_state(recovery, second).none_because
     assert why is not None
     assert why.startswith("it could not be taken: " if whole else f"restore {first.restore_id} left only half of a state")
+
+
+def test_single_topics_that_were_left_half_way_leave_a_whole_state_which_is_saved_before_it_is_replaced(recovery: RecoveryContext) -> None:
+    first = opened(recovery, request=restore.RestoreTopics(reason="test", topics=("in",)))
+    note(recovery, first, Phase.CREATED)
+    recovery.lock.release(first.lock)
+    with pytest.raises(Refused, match="its state is no savepoint") as refused:
+        unfinished.refuse_if_unfinished(recovery)
+    assert "undo" not in refused.value.next_step, (
+        "it has no safety savepoint: an undo would bring back the state from before another restore"
+    )
+    second = opened(recovery, "20261121T110000Z-bbbbbbbbbb", after_unfinished=first.restore_id)
+    note(recovery, second, Phase.STOPPED)
+    with pytest.raises(RecoveryError):
+        restore.save_state(recovery, second)
+    assert restore.phase_of(recovery, second) is Phase.STOPPED

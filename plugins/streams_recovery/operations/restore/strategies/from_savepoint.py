@@ -10,7 +10,6 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
-from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.parts.savepoint import SavepointPart
 from streams_recovery.core.restore.planned import ArchivedState
@@ -32,7 +31,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import ArchivedStrategy
-from streams_recovery.operations.unfinished import journal_of, newest_restore
+from streams_recovery.operations.unfinished import replaced_since
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -102,7 +101,7 @@ def _at_newest_cut(recovery: RecoveryContext, store: SavepointStore, manifest: M
     try:
         archive = read_archive(recovery, manifest.application_id, upto=upto)
         found = at_cut(manifest, archive)
-        if isinstance(found, Manifest) and upto is None and (later := _restored_since(recovery, found.captured_at)) is not None:
+        if isinstance(found, Manifest) and upto is None and (later := replaced_since(recovery, found.captured_at)) is not None:
             # Whatever that one was made for, what was before it was given up.
             found = f"restore {later} replaced the state since"
         if isinstance(found, Manifest):
@@ -116,13 +115,6 @@ def _at_newest_cut(recovery: RecoveryContext, store: SavepointStore, manifest: M
         else (f"the state is that of the savepoint, and not of the newest cut behind it, which cannot be used: {found}",)
     )
     return ChosenState(manifest=manifest, warnings=why)
-
-
-def _restored_since(recovery: RecoveryContext, moment: int) -> str | None:
-    """The restore that began last, if it has replaced anything after a moment."""
-    last = newest_restore(recovery)
-    entries = () if last is None else journal_of(recovery, last).read_all()
-    return last if any(entry.at > moment and entry.phase.rank >= Phase.DESTROYING.rank for entry in entries) else None
 
 
 def _newest(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
