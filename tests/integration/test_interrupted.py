@@ -141,7 +141,7 @@ def test_a_restore_that_is_interrupted_half_way_names_its_phase_and_the_command_
     ended = here.interrupted("restore", "small", "--replace", "--reason", "x", "--approve", approval, at="start", number=number)
     assert ended.code == 128 + number, ended
     [restore] = {one for one in ended.err.split() if one in _ids(here)}
-    assert f"restore {restore} is half way, after phase wiped" in ended.err
+    assert f"restore {restore} is half way, after phase started" in ended.err
     assert "instance one: gone" in ended.err
     assert "topics are still held" in ended.err or "no topic is held" in ended.err
     assert next_command(ended)[:3] == ["resume", "small", restore]

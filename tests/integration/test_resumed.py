@@ -12,7 +12,7 @@ import pytest
 from streams_recovery.application.port import StaleState, WipeMark, WipeReport
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import ApplicationNotReady, Damaged, Refused
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, RecoveryError, Refused
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -21,10 +21,10 @@ from streams_recovery.operations.restore.open import TICKET, note
 from streams_recovery.operations.restore.start import WIPED
 from tests.support.applications.pair import Here, programs
 from tests.support.applications.rebuilds import cleared, rebuild
-from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, small_application
-from tests.support.applications.topic_records import commit
+from tests.support.applications.topic_records import commit, produce
 
 
 @pytest.fixture
@@ -43,6 +43,12 @@ def resumed(recovery: RecoveryContext, ticket: RestoreTicket) -> RestoreTicket:
 
 def begun(small: Small) -> tuple[RestoreTicket, restore.StartSummary]:
     """A restore whose application was started."""
+    ticket = wiped(small)
+    return ticket, restore.start(small.recovery, ticket)
+
+
+def wiped(small: Small) -> RestoreTicket:
+    """A restore whose application is started next."""
     recovery = small.recovery
     recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     ticket = opened(recovery, asked(recovery))
@@ -51,7 +57,7 @@ def begun(small: Small) -> tuple[RestoreTicket, restore.StartSummary]:
     verified(recovery, ticket)
     restore.set_offsets(recovery, ticket)
     restore.wipe(recovery, ticket)
-    return ticket, restore.start(recovery, ticket)
+    return ticket
 
 
 def failed(small: Small) -> RestoreTicket:
@@ -147,3 +153,21 @@ def test_on_another_cluster_than_it_was_begun_on_it_does_not_go_on(small: Small)
         restore.resume(recovery, ticket.restore_id, run_id="again", approved_hash=ticket.plan_hash, take_over=False)
     assert refused.value.facts == {"cluster": "another", "here": ticket.cluster_id}
     assert recovery.lock.holder() is None
+
+
+@pytest.mark.fault("F3")
+def test_one_that_failed_right_behind_the_start_goes_on_with_what_the_application_has_done_since(small: Small, tmp_path: Path) -> None:
+    recovery, ticket, blind, told = small.recovery, wiped(small), tmp_path / "one" / "blind", list[str]()
+    blind.parent.mkdir(exist_ok=True)
+    blind.touch()
+    with pytest.raises(RecoveryError, match="it cannot be asked"):
+        restore.start(recovery, ticket)
+    blind.unlink()
+    produce(recovery, small.changelog, 1)
+    commit(recovery, {small.input: 5})
+    again = resumed(recovery, ticket)
+    report = runs.carry_out(Runner(recovery=recovery, submitter=Here(recovery), say=told.append), again)
+    assert (report.verdict, restore.phase_of(recovery, again), end(small)) == (restore.Verdict.EQUAL, Phase.CLOSED, 5)
+    assert "application stopped" not in told
+    committed = recovery.groups.last_committed(recovery.application_id)
+    assert committed[small.input].offset == 5, "its offsets are not set a second time"

@@ -9,7 +9,8 @@ from streams_recovery.core.kafka_types import CommittedOffset, Consistency
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import SafetyPolicy
-from streams_recovery.operations.unfinished import unfinished_restore
+from streams_recovery.operations.restore.open import entries
+from streams_recovery.operations.unfinished import dismiss, unfinished_restore
 from tests.support.applications.restore_steps import end, loaded, opened, reach, saved
 from tests.support.applications.savepoint_steps import cut, publish
 from tests.support.applications.small import Small, asked
@@ -87,6 +88,19 @@ def test_the_last_restore_to_undo_is_the_last_one_that_replaced_anything(small: 
     assert not [warning for warning in planned.warnings if "no safety savepoint of its own" in warning]
     by_name = restore.plan(recovery, asked(recovery, restore.Undo, restore_id=failed.restore_id, replace=True))
     assert by_name.savepoint_id == of_failed.savepoint_id
+
+
+@pytest.mark.fault("F63")
+def test_an_entry_of_its_journal_that_cannot_be_read_closes_no_way_back(small: Small) -> None:
+    recovery, savepoint = small.recovery, publish(small)
+    ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True))
+    kept = saved(recovery, ticket)
+    loaded(recovery, ticket)
+    restore.abandon(recovery, ticket)
+    recovery.repository.create(f"{recovery.layout.journal(ticket.restore_id)}{len(entries(recovery, ticket)) + 1:012}.json", b"half an en")
+    dismiss(recovery, ticket.restore_id)
+    planned = restore.plan(recovery, asked(recovery, restore.Undo, restore_id=ticket.restore_id, replace=True))
+    assert planned.savepoint_id == kept.savepoint_id
 
 
 @pytest.mark.deep

@@ -15,7 +15,7 @@ import pytest
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import BrokerUnavailable
+from streams_recovery.core.errors import HALF_WAY
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.spark.small_app import COMMAND_SECONDS, SmallApp
@@ -190,7 +190,7 @@ def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_an
     stood = re.search(rf"{app.changelog}-(\d): no acknowledgement .{{,99}}? offset (\d+)", told)
     assert stood, told
     assert place.bootstrap in stood[0]
-    assert code == BrokerUnavailable.exit_code, told
+    assert code == HALF_WAY, told
     assert "stopped in phase created: the application is down on purpose" in told
     assert f" streams-recovery resume impatient {app.newest_restore()} --approve " in told
     assert "Traceback" not in told

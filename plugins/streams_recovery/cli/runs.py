@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from streams_recovery.cli.context import Requester
 from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.approval import approval
-from streams_recovery.core.errors import Damaged, RecoveryError, Refused, VersionFailed
+from streams_recovery.core.errors import HALF_WAY, Damaged, RecoveryError, Refused, VersionFailed
 from streams_recovery.core.outputs.comparison import OutputsReport, OutputsRequest
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
@@ -128,6 +128,8 @@ def carry_out(runner: Runner, ticket: RestoreTicket) -> RestoreReport:
         # Ctrl-C is none of these: who stops a run says what is to become of it.
         request = restore.way_back(runner.recovery, ticket)
         if request is None:
+            if isinstance(error, RecoveryError) and restore.is_half_way(runner.recovery, ticket):
+                error.exit_code = HALF_WAY
             raise
         raise _take_back(runner, ticket, request, error) from error
 

@@ -52,7 +52,7 @@ EXIT_CODES: Final = (
     ("0", "done"),
     ("1", "an unexpected error; its traceback is on stderr. Or stdout took nothing more"),
     ("2", "configuration, connection, rights, a full disk or usage: correct it"),
-    ("3", "refused, nothing was changed"),
+    ("3", "refused: topics, offsets and state are as they were; what a run had stopped was started again"),
     ("4", "what was named does not exist"),
     ("5", "another run holds the application's lock"),
     ("6", "something stored is damaged"),
@@ -68,8 +68,16 @@ EXIT_CODES: Final = (
     ("13", "`compatible`: state is lost"),
     ("14", "`upgrade --in-place`: the new version failed; the message says whether it was taken back"),
     ("15", "`compatible`: whether a store goes on cannot be told; a person must look (`--allow-doubt`)"),
+    (
+        "16",
+        "a restore failed half way, for whatever reason: the application is down, or not whole; the message has the command that goes on",
+    ),
     ("20 to 29", "`verify`: what is wrong, see docs/command-line.md"),
 )
+
+
+# Of a run that leaves a restore half way, whatever its error: who reads the code of that alone would begin again, or start the application.
+HALF_WAY: Final = 16
 
 
 def without_secret_causes(error: BaseException) -> None:
@@ -88,7 +96,7 @@ class RecoveryError(Exception):
     ``commands`` are complete commands to run next, each shown on its own line.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
     # Whatever an error quotes, it is shown on one line, in a log, in an alert and on a page.
     _own_lines: ClassVar[bool] = False
 

@@ -18,7 +18,7 @@ from streams_recovery.core.repository.journal import JournalEntry, Phase, Restor
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LEASE_SECONDS
 from streams_recovery.core.repository.retention import DAY_MS, KeepRules, Pin, Pins
-from streams_recovery.core.words import command, in_order, is_id
+from streams_recovery.core.words import command, in_order, is_ahead, is_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one
@@ -45,7 +45,25 @@ def unfinished_restore(recovery: RecoveryContext) -> str | None:
         if last.phase is not Phase.CLOSED:
             return restore_id
         if any(_replaced_state(entry) for entry in readable_back(recovery, restore_id)):
-            return None
+            return _begun_ahead(recovery, restore_id)
+    return None
+
+
+def _begun_ahead(recovery: RecoveryContext, over: str) -> str | None:
+    """The restore that is half way and has the id of a clock that was ahead, if it went on behind the one that is ``over``, by the times at which the store got
+    their entries: where a clock was set back, its id tells nothing, and what it left is no state.
+    """
+    ahead = [one for one in restores_of(recovery) if is_ahead(one, recovery.clock())]
+    if not ahead or over in ahead:
+        return None
+    stored = dict[str, int]()
+    for file in recovery.repository.listed(recovery.layout.restores):
+        restore_id = file.key.removeprefix(recovery.layout.restores).split("/")[0]
+        stored[restore_id] = max(file.modified, stored.get(restore_id, file.modified))
+    for restore_id in ahead:
+        last = _last(recovery, restore_id) if stored.get(restore_id, 0) > stored.get(over, 0) else None
+        if last is not None and last.phase is not Phase.CLOSED and _replaced_topics(last):
+            return restore_id
     return None
 
 
@@ -97,6 +115,13 @@ def created_by_restores(recovery: RecoveryContext) -> dict[str, set[str]]:
 def newest_restore(recovery: RecoveryContext) -> str | None:
     """The id of the restore that began last, None when there was none."""
     return next(reversed(in_order(restores_of(recovery), recovery.clock())), None)
+
+
+def last_deploying(recovery: RecoveryContext, *, before: str | None = None) -> str | None:
+    """The id of the newest restore that has deployed a version, or of the newest ``before`` another one, as far as journals can be read; None if none has."""
+    ids = in_order(restores_of(recovery), recovery.clock())
+    earlier = ids[: ids.index(before)] if before in ids else ids
+    return next((one for one in reversed(earlier) if any(entry.phase is Phase.DEPLOYED for entry in readable_back(recovery, one))), None)
 
 
 def last_replacing(recovery: RecoveryContext) -> str | None:

@@ -39,6 +39,8 @@ if verb == "stop":
     mark.unlink(missing_ok=True)
 if verb == "wipe":
     print(json.dumps({"removed": [], "remaining": []}))
+if verb == "status" and mark.exists() and (place / "blind").exists():
+    sys.exit("it cannot be asked")
 if verb in ("status", "stop"):
     alive = mark.exists()
     state = {"state": "running", "streams_state": "RUNNING", "closed_cleanly": None}

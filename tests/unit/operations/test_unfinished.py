@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import pytest
 
 from streams_recovery.core.errors import Damaged, Refused
@@ -9,8 +12,10 @@ from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry,
 from streams_recovery.core.words import new_id
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies import FromSavepoint, Undo, UpgradeInPlace
 from streams_recovery.storage.append_log import AppendLog
-from tests.support.repository.golden import SECOND_AT, OpenGolden
+from tests.support.examples.restore_plan import PLAN
+from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden
 
 OLD, NEW = new_id(SECOND_AT, "old"), new_id(SECOND_AT + 60_000, "new")
 TOPIC = CreatedTopic(topic="golden-totals-changelog", topic_id="x")
@@ -125,3 +130,31 @@ def test_a_later_restore_hides_no_earlier_one_that_replaced_the_state(
     wrote(recovery, OLD, Phase.OPENED, Phase.DESTROYING, Phase.CLOSED)
     assert unfinished.replaced_since(recovery, SECOND_AT - 1) == OLD
     assert unfinished.replaced_since(recovery, SECOND_AT) is None
+
+
+@pytest.mark.parametrize("last", [Phase.CREATED, Phase.CLOSED])
+def test_one_that_was_left_half_way_counts_after_a_clock_that_was_ahead_is_set_back(golden: OpenGolden, last: Phase) -> None:
+    recovery, ahead = golden("good", now=SECOND_AT + 120_000), new_id(SECOND_AT + 3 * 86_400_000, "ahead")
+    wrote(recovery, OLD, Phase.OPENED, Phase.DESTROYING, Phase.CLOSED)
+    time.sleep(0.01)
+    wrote(recovery, ahead, Phase.OPENED, Phase.DESTROYING, last)
+    assert unfinished.unfinished_restore(recovery) == (ahead if last is Phase.CREATED else None)
+    time.sleep(0.01)
+    wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING, Phase.CLOSED)
+    assert unfinished.unfinished_restore(recovery) is None, "that came behind it, and has replaced what it left"
+
+
+def test_the_version_that_ran_on_a_state_is_that_of_the_last_restore_before_it_which_deployed_one(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    before = recovery.savepoints.read(SECOND)
+    first, undone, nothing = (new_id(before.captured_at + 60_000 * number, "run") for number in range(3))
+    for restore_id, last in ((first, Phase.DEPLOYED), (undone, Phase.DEPLOYED), (nothing, Phase.SAVED)):
+        wrote(recovery, restore_id, last)
+    saved = replace(
+        before, savepoint_id=new_id(before.captured_at, undone), provenance=replace(before.provenance, run_id=undone), parent_id=None
+    )
+    recovery.safety.publish(saved)
+    planned = replace(PLAN, savepoint_id=saved.savepoint_id)
+    assert FromSavepoint(reason="").deployed_before(recovery, planned) == undone
+    assert Undo(reason="", restore_id=undone).deployed_before(recovery, planned) == first
+    assert UpgradeInPlace(reason="").deployed_before(recovery, planned) is None

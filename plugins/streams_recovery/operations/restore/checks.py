@@ -24,7 +24,7 @@ from streams_recovery.core.savepoint.topology import Attribution
 from streams_recovery.core.state.table import window_begin
 from streams_recovery.core.words import command
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.unfinished import created_by_restores, journal_of
+from streams_recovery.operations.unfinished import created_by_restores, readable_back
 from streams_recovery.segments.queries import first_values, keyed_stamps
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -326,7 +326,8 @@ def unknown_topics(
 def _created_by_undone(recovery: RecoveryContext, manifest: Manifest) -> dict[str, set[str]]:
     if manifest.savepoint_id not in recovery.safety.ids():
         return {}
-    return created_by(tuple(journal_of(recovery, manifest.provenance.run_id).read_all()))
+    # As far as it can be read: a topic whose entry is passed over has to be named.
+    return created_by(tuple(readable_back(recovery, manifest.provenance.run_id)))
 
 
 def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collection[str] = ()) -> None:

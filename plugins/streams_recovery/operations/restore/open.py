@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final, TypeVar
 
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import Altered, Damaged, LockHeld, NotFound, RecoveryError, Refused
@@ -40,7 +41,7 @@ from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.move import leave, running_at, where_it_runs
 from streams_recovery.operations.restore.plan import as_approved, plan
 from streams_recovery.operations.restore.strategies import Rescale, RestoreRequest
-from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
+from streams_recovery.operations.restore.values import AbandonReport, GivenUp, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.operations.unfinished import (
     PLAN,
@@ -53,7 +54,9 @@ from streams_recovery.operations.unfinished import (
     unfinished_restore,
 )
 
-TICKET = "restore-ticket"
+TICKET: Final = "restore-ticket"
+GIVEN_UP: Final = "given-up"
+E = TypeVar("E", bound=RecoveryError)
 
 
 def entries(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[JournalEntry, ...]:
@@ -64,6 +67,17 @@ def entries(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[JournalEn
 def phase_of(recovery: RecoveryContext, ticket: RestoreTicket) -> Phase:
     """The phase that a restore has reached."""
     return reached(entries(recovery, ticket))
+
+
+def is_half_way(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
+    """True for a restore that has begun to replace something, is not over, and that no other run goes on with. Also where the repository does not say how far
+    it came.
+    """
+    try:
+        phase = phase_of(recovery, ticket)
+        return phase is not Phase.CLOSED and not may_restart(phase) and recovery.lock.holder() is None
+    except RecoveryError:
+        return True
 
 
 def note(
@@ -223,6 +237,8 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
         _give_back(recovery, lock)
     if may_restart(phase):
         return AbandonReport(phase=phase, restarted=bool(back), next_step="the application goes on as it was", commands=())
+    if given_up(recovery, ticket.restore_id) is not None:
+        return AbandonReport(phase=phase, restarted=False, next_step="this restore cannot go on, its error says what to do", commands=())
     return AbandonReport(
         phase=phase,
         restarted=bool(back),
@@ -270,7 +286,24 @@ def _left_as(phase: Phase, scope: RestoreScope) -> str:
         return "do not start the application: its topics are not whole, or the offsets on them are not set"
     if phase.rank < Phase.STARTED.rank:
         return "the application is down on purpose"
-    return "the application was started on what was restored, unless its state is said to be stale: then restore again, with --replace"
+    return "the application was started on what was restored, or was about to be"
+
+
+def give_up(recovery: RecoveryContext, ticket: RestoreTicket, error: E) -> E:
+    """Write down that this restore is not to be resumed, because the application has worked on something else than what was restored; and return its error,
+    which says so. What it left is not saved as a state either.
+    """
+    with suppress(Altered):
+        # The first reason stays.
+        recovery.artifacts.write_once(ticket.restore_id, GIVEN_UP, GivenUp(reason=error.reason, next_step=error.next_step))
+    return error
+
+
+def given_up(recovery: RecoveryContext, restore_id: str) -> GivenUp | None:
+    """Why a restore is not to be resumed, None where nothing says so."""
+    with suppress(NotFound):
+        return recovery.artifacts.read_once(GivenUp, restore_id, GIVEN_UP)
+    return None
 
 
 def unfinished_one(recovery: RecoveryContext, restore_id: str) -> str:
@@ -379,6 +412,8 @@ def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
             next_step="begin a new restore: its plan is made of what is there now",
             phase=phase.value,
         )
+    if (why := given_up(recovery, ticket.restore_id)) is not None:
+        raise Refused(f"restore {ticket.restore_id} cannot go on: {why.reason}", next_step=why.next_step)
     here = ticket.cluster_id and recovery.cluster.cluster_id()
     if here != ticket.cluster_id:
         raise Refused(
@@ -441,7 +476,7 @@ def _went_on(recovery: RecoveryContext, restore_id: str) -> bool:
     new version has changed is not saved: its upgrade's own savepoint is the way back.
     """
     last = next(readable_back(recovery, restore_id), None)
-    if last is None or last.phase.rank < Phase.STARTED.rank:
+    if last is None or last.phase.rank < Phase.STARTED.rank or given_up(recovery, restore_id) is not None:
         return False
     try:
         return plan_of(recovery, restore_id).part.new_version is None

@@ -13,7 +13,7 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_confirmed
 from streams_recovery.operations.restore.strategies import RestoreRequest
-from streams_recovery.operations.unfinished import newest_restore, plan_of
+from streams_recovery.operations.unfinished import plan_of
 
 
 def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[str, set[str]] | None = None) -> RestorePlan:
@@ -26,7 +26,7 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     planned = request.plan(recovery, mine or {})
     recovery.repository.require_keys(needed_keys(planned))
     deploy = request.deployment(recovery, planned)
-    otherwise = _deployed_otherwise(recovery, deploy) if request.DEPLOYS_AS_BEFORE else ()
+    otherwise = _deployed_otherwise(recovery, deploy, request.deployed_before(recovery, planned)) if deploy else ()
     return replace(planned, deploy=deploy, warnings=(*planned.warnings, *otherwise))
 
 
@@ -36,9 +36,8 @@ def as_approved(request: RestoreRequest, approved: str | None) -> RestoreRequest
     return request if entry is None else request.at_cut(entry)
 
 
-def _deployed_otherwise(recovery: RecoveryContext, deploy: tuple[str, ...]) -> tuple[str, ...]:
+def _deployed_otherwise(recovery: RecoveryContext, deploy: tuple[str, ...], last: str | None) -> tuple[str, ...]:
     """The configuration still deploys a version that was taken back, until a person changes it."""
-    last = newest_restore(recovery) if deploy else None
     try:
         before = () if last is None else plan_of(recovery, last).deploy
     except (Damaged, NotFound):

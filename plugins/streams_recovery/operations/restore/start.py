@@ -25,7 +25,7 @@ from streams_recovery.operations.renewed_lock import renewed_lock, require_held,
 from streams_recovery.operations.restore.drain import awaited_inputs, whole_input
 from streams_recovery.operations.restore.evidence import keep_evidence
 from streams_recovery.operations.restore.loaded import record_loaded
-from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
+from streams_recovery.operations.restore.open import entries, give_up, guarded, note, phase_of, resume_command, stored_plan
 from streams_recovery.operations.restore.outputs_behind import list_outputs_behind
 from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
 from streams_recovery.operations.restore.rebuild_plan import offsets_to_remove
@@ -105,12 +105,13 @@ def require_fresh_state(recovery: RecoveryContext, ticket: RestoreTicket, *, sta
     found = recovery.application.state_since(recovery.artifacts.read(WipeReport, wiped).marks)
     if found.stale:
         again = f"stop it, remove that by hand, then restore again with {REPLACE.shown}"
-        raise StaleState(
+        error = StaleState(
             f"local state of {recovery.application_id} is older than its wipe: {'; '.join(found.stale[:5])}",
             next_step=f"{again if started else 'remove that by hand, then resume the restore'}. See that state_directory is the program's state.dir, and that "
-            "nothing brings state back; where a clock was set back meanwhile, wipe and start it again",
+            "nothing brings state back; where a clock was set back meanwhile, wipe and start it again, then dismiss this restore",
             stale=list(found.stale),
         )
+        raise give_up(recovery, ticket, error) if started else error
     return found
 
 
@@ -137,10 +138,9 @@ def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
         if before in (Phase.WIPED, Phase.DEPLOYED):
             _check_committed(recovery, ticket, planned)
         else:
-            _check_still_committed(recovery, planned)
+            _check_still_committed(recovery, ticket, planned)
         _deploy(recovery, ticket, planned)
-        if before in (Phase.WIPED, Phase.DEPLOYED):
-            require_fresh_state(recovery, ticket, started=False)
+        require_fresh_state(recovery, ticket, started=before is Phase.STARTED)
     elif planned.deploy and before is Phase.WIPED:
         raise ApplicationRunning(
             f"instances of {recovery.application_id} run, and the deployment did not end well: {', '.join(alive)}",
@@ -149,9 +149,7 @@ def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
         ).then(resume_command(recovery, ticket))
     if ticket.before is not None:
         recovery.sites.lift_fences(starting=True)
-    summary = launched(recovery, ticket, planned)
-    note(recovery, ticket, Phase.STARTED)
-    return summary
+    return launched(recovery, ticket, planned)
 
 
 def _deploy(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> None:
@@ -186,6 +184,11 @@ def launched(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestoreP
     ends = recovery.cluster.last_stable_offsets(awaited_inputs(recovery, planned))
     # Whoever has ended this run has left the application down, and the next one may be replacing its topics.
     require_lock(recovery, ticket)
+    if phase_of(recovery, ticket).rank < Phase.STARTED.rank:
+        # Written before the first instance works on the topics: whatever becomes of this run, they are not compared with the savepoint any more, and the
+        # offsets are not set again. Once more behind it, as before the first deletion.
+        note(recovery, ticket, Phase.STARTED)
+        require_lock(recovery, ticket)
     recovery.application.start()
     instances = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
     return StartSummary(instances=instances, ends=ends)
@@ -225,18 +228,19 @@ def _named(lost: Mapping[TopicPartition, CommittedOffset]) -> list[str]:
     return [f"{tp}: nothing in place of {had.offset}" for tp, had in lost.items()]
 
 
-def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:
+def _check_still_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> None:
     """An application that was started before has committed since, so only missing offsets are wrong: without an offset it would begin elsewhere on this
     state.
     """
     found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets]) if planned.offsets else {}
     gone = [*(str(item.tp) for item in planned.offsets if found[item.tp] is None), *_named(_lost_kept(recovery, planned))]
     if gone:
-        raise Damaged(
+        error = Damaged(
             f"{recovery.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",
             next_step=f"it was not started again; find out what deletes them, then restore again with {REPLACE.shown}",
             gone=gone,
         )
+        raise give_up(recovery, ticket, error)
 
 
 def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: StartSummary) -> RecoveredSummary:

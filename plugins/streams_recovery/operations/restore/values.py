@@ -50,6 +50,14 @@ class RestoreTicket(UnderLock):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """Why a restore that is half way is not to be resumed, and what to do in place of that."""
+
+    reason: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopSummary:
     """The application, proven down; but for what is ``unproven`` at a site that was left on a person's word."""
 

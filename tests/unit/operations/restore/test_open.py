@@ -12,15 +12,25 @@ import pytest
 
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import StaleState, WipeMark, WipeReport
+from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import ApplicationNotReady, BrokerUnavailable, Damaged, LockHeld, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import (
+    HALF_WAY,
+    ApplicationNotReady,
+    BrokerUnavailable,
+    Damaged,
+    LockHeld,
+    NotFound,
+    RecoveryError,
+    Refused,
+)
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations import quiesce_record, ready, restore, topic_holds, unfinished
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.restore.open import TICKET, note
 from streams_recovery.operations.restore.start import WIPED, require_fresh_state
 from streams_recovery.workflows.restore import ABANDON, FINISH, OPEN_RESTORE, RESET_CONSUMER_GROUP
 from tests.support.applications.unreachable import RUN, opened, running, stopped
@@ -299,3 +309,38 @@ def test_single_topics_that_were_left_half_way_leave_a_whole_state_which_is_save
     with pytest.raises(RecoveryError):
         restore.save_state(recovery, second)
     assert restore.phase_of(recovery, second) is Phase.STOPPED
+
+
+@pytest.mark.fault("F107")
+def test_what_has_run_on_older_state_is_not_resumed_nor_saved_as_a_state(recovery: RecoveryContext, tmp_path: Path) -> None:
+    ticket, own = stopped(recovery), tmp_path / "state" / "app"
+    recovery.artifacts.write_once(ticket.restore_id, TICKET, ticket)
+    (own / "0_0").mkdir(parents=True)
+    wiped = WipeReport(removed=(), remaining=(), marks=(WipeMark(place=str(own), at=time.time_ns() + 1_000_000),))
+    note(recovery, ticket, Phase.WIPED, result=recovery.artifacts.write(ticket.restore_id, WIPED, wiped))
+    note(recovery, ticket, Phase.STARTED)
+    for _ in range(2):
+        with pytest.raises(StaleState, match=str(own)):
+            require_fresh_state(recovery, ticket, started=True)
+    left = restore.abandon(recovery, ticket)
+    assert (left.commands, "resume" in left.next_step) == ((), False)
+    # Gone by hand: nothing shows any more what the changelogs got meanwhile.
+    (own / "0_0").rmdir()
+    with pytest.raises(Refused, match="cannot go on: local state of app is older than its wipe") as refused:
+        restore.plan_left(recovery, ticket.restore_id)
+    assert "restore again with `replace`" in refused.value.next_step
+    second = opened(recovery, "20261121T110000Z-bbbbbbbbbb", after_unfinished=ticket.restore_id)
+    note(recovery, second, Phase.STOPPED)
+    assert f"restore {ticket.restore_id} left only half of a state" in str(restore.save_state(recovery, second).none_because)
+
+
+@pytest.mark.parametrize(
+    ("phase", "code"), [(Phase.OPENED, BrokerUnavailable.exit_code), (Phase.DESTROYING, HALF_WAY), (Phase.STARTED, HALF_WAY)]
+)
+def test_the_exit_code_of_a_restore_that_is_left_half_way_is_one_of_its_own(recovery: RecoveryContext, phase: Phase, code: int) -> None:
+    ticket = opened(recovery)
+    note(recovery, ticket, phase)
+    with pytest.raises(RecoveryError) as caught:
+        runs.carry_out(Runner(recovery=recovery, submitter=NoJobs(), say=lambda _: None, sleep=lambda _: None), ticket)
+    assert caught.value.exit_code == code
+    assert type(caught.value).exit_code != HALF_WAY

@@ -15,6 +15,7 @@ from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.state_plan import plan_state
+from streams_recovery.operations.unfinished import last_deploying
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -32,8 +33,6 @@ class RestoreStrategy(ABC):
     FORM = Form()
     # True when what is there is replaced, whatever is asked for.
     REPLACES: ClassVar[bool] = False
-    # True when another version than the last restore has deployed needs a word.
-    DEPLOYS_AS_BEFORE: ClassVar[bool] = True
 
     reason: Annotated[str, REASON]
     safeguards: Safeguards = NOTHING_REPLACED
@@ -81,6 +80,10 @@ class RestoreStrategy(ABC):
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
         """The store with the savepoint that was planned."""
         return recovery.savepoints_of(planned.source_application_id)
+
+    def deployed_before(self, recovery: RecoveryContext, planned: RestorePlan) -> str | None:
+        """The restore whose version runs on that state: another one needs a word. None where nothing needs it."""
+        return last_deploying(recovery)
 
     def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
         """The command that puts the version there that is started, empty where none is configured."""

@@ -23,7 +23,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, StateStrategy
-from streams_recovery.operations.unfinished import journal_of, last_replacing, plan_of, replaced_nothing
+from streams_recovery.operations.unfinished import journal_of, last_deploying, last_replacing, plan_of, replaced_nothing
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
@@ -39,7 +39,6 @@ class Undo(StateStrategy):
     DAG: ClassVar = "streams_undo"
     COMMAND: ClassVar = "undo"
     REPLACES: ClassVar = True
-    DEPLOYS_AS_BEFORE: ClassVar = False
     restore_id: Annotated[
         str, savepoint_field(name="restore", title="Restore to undo", latest="the last one that replaced the state and saved it")
     ] = LATEST
@@ -73,6 +72,13 @@ class Undo(StateStrategy):
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
         return recovery.safety
+
+    def deployed_before(self, recovery: RecoveryContext, planned: RestorePlan) -> str | None:
+        """The last one before the restore that is undone. None for an upgrade, which says itself how its version is taken back."""
+        if planned.savepoint_id is None:
+            return None
+        safety = recovery.safety.read(planned.savepoint_id)
+        return None if _upgrade_undone(recovery, safety) else last_deploying(recovery, before=safety.provenance.run_id)
 
     def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
         """See RestoreStrategy. After an upgrade it is the command that takes the deployed version back, because the new version does not fit the old state.

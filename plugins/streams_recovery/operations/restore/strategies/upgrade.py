@@ -45,7 +45,6 @@ class UpgradeInPlace(RestoreStrategy):
     KIND: ClassVar = "upgrade"
     DAG: ClassVar = "streams_upgrade"
     COMMAND: ClassVar = "upgrade"
-    DEPLOYS_AS_BEFORE: ClassVar = False
     topology: Annotated[str, TOPOLOGY] = ""
     before: Annotated[str, BEFORE] = ""
     lose: Annotated[tuple[str, ...], MAY_GO] = ()
@@ -86,6 +85,10 @@ class UpgradeInPlace(RestoreStrategy):
             offsets_kept=tuple(sorted(before)),
             part=UpgradePart(upgrade=change),
         )
+
+    def deployed_before(self, recovery: RecoveryContext, planned: RestorePlan) -> str | None:
+        """None: the version is to be another one."""
+        return None
 
     def change(self, recovery: RecoveryContext, manifest: Manifest, *, again: bool = False) -> VersionChange:
         """Compare this state with the new version. ``again``: what may be lost may have become no loss since it was asked for. Raises
