@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from streams_recovery.core.errors import ConfigInvalid, Damaged, KeyUnavailable, RecoveryError
+from streams_recovery.core.errors import ConfigInvalid, Damaged, KeyServiceUnavailable, KeyUnavailable, RecoveryError
 from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.encryption import (
     DATA_KEY_BYTES,
@@ -179,14 +179,17 @@ class Keyring:
                 try:
                     data = base64.b64decode(stored.wrapped, validate=True)
                 except ValueError:
-                    failed = Damaged(f"{where} has a wrapped key that is not base64", next_step="put it back from a copy", key=where)
+                    failed = failed or Damaged(
+                        f"{where} has a wrapped key that is not base64", next_step="put it back from a copy", key=where
+                    )
                     continue
                 try:
                     plain = usable[stored.wrapped_by].unwrap(Wrapped(stored.version, data))
                     return _remembered(unbound(plain, application_id, key_id, where))
-                except (KeyUnavailable, Damaged) as error:
-                    failed = error
-        if isinstance(failed, Damaged):
+                except (KeyUnavailable, KeyServiceUnavailable, Damaged) as error:
+                    # A service that does not answer may do so later.
+                    failed = failed if isinstance(failed, KeyServiceUnavailable) else error
+        if isinstance(failed, (Damaged, KeyServiceUnavailable)):
             raise failed
         problems = "; ".join(self._closed) or "none of storage.encryption.keys is that"
         raise unavailable(key_id, failed.reason if failed is not None else f"it is wrapped by {wraps[0].wrapped_by[:300]}, {problems}")

@@ -101,6 +101,20 @@ def test_a_service_that_is_busy_is_asked_again_and_one_that_stays_so_may_be_trie
         key.wrap(PLAIN)
 
 
+def test_while_a_service_does_not_answer_what_an_older_key_has_wrapped_is_read_by_that(services: KeyServices, tmp_path: Path) -> None:
+    repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path)))
+    old, new = PLACES["local"](services), PLACES["vault"](services)
+    key = Keyring(repository, KeyAccess(places=(old,))).writing("orders")
+    name = f"orders/segments/t/0/0-9-a.{key.key_id}.parquet"
+    Keyring(repository, KeyAccess(places=(new, old))).rotate("orders")
+    services.fails = 1_000
+    assert Keyring(repository, KeyAccess(places=(new, old))).of(name) == key
+    other = KeyPlace(provider="local", address="", options={"secret": base64.b64encode(os.urandom(32)).decode()})
+    for places in ((new,), (new, other)):
+        with pytest.raises(KeyServiceUnavailable):
+            Keyring(repository, KeyAccess(places=places)).of(name)
+
+
 def wrong(place: KeyPlace) -> KeyPlace:
     """The same without the right: with a secret that is not the one."""
     other = {"access_key_id": "AKIAOTHER", "secret": "another token", "client_secret": "another one of it"}
