@@ -31,6 +31,7 @@ from streams_recovery.operations.restore.strategies import (
     Failover,
     FromSavepoint,
     Rebuild,
+    Rescale,
     RestoreRequest,
     RestoreTopics,
     Undo,
@@ -111,7 +112,11 @@ def test_what_is_no_request_is_damage(wrong: object) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_nothing_is_latest_any_more_once_it_was_planned(recovery: RecoveryContext, strategy: type[RestoreRequest]) -> None:
-    assert latest(filled(strategy, only_needed=True).pinned(recovery, REBUILT if strategy is Rebuild else PLANNED)) == []
+    pinned = filled(strategy, only_needed=True).pinned(recovery, REBUILT if strategy is Rebuild else PLANNED)
+    if isinstance(pinned, Rescale):
+        assert pinned.derived == PLANNED.savepoint_id, "the run takes its savepoint itself, and what was made of it is restored"
+        return
+    assert latest(pinned) == []
     assert filled(strategy).pinned(recovery, PLANNED) == filled(strategy), "what was named stays"
 
 
@@ -173,12 +178,13 @@ def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContex
 
 
 ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COMMAND is not None}
-# What a plan found in the archive, which its approval is about.
-PLANNED_ONLY = {"archive_entry", "state_entry"}
-# What is always so is not asked for: an undo replaces, and saves first; a rebuild has no archive to compare keys with. Single topics replace no state, so there
-# is nothing to guard, and no key of a store. An upgrade replaces nothing, and its way back is not to be skipped.
+# What a plan found in the archive, which its approval is about, and the savepoint that a rescale has made.
+PLANNED_ONLY = {"archive_entry", "state_entry", "derived"}
+# What is always so is not asked for: an undo and a rescale replace, and save first; a rebuild has no archive to compare keys with. Single topics replace no
+# state, so there is nothing to guard, and no key of a store. An upgrade replaces nothing, and its way back is not to be skipped.
 ALWAYS = {
     Undo: {"replace", "safety"},
+    Rescale: {"replace", "safety"},
     Rebuild: {"compare_keys"},
     RestoreTopics: {"safeguards", "compare_keys"},
     UpgradeInPlace: {"safeguards", "compare_keys"},
@@ -186,7 +192,7 @@ ALWAYS = {
 
 
 def test_there_are_forms() -> None:
-    assert set(ASKED) == {"from_savepoint", "undo", "rebuild", "as_of_moment", "single_topics", "failover", "upgrade"}
+    assert set(ASKED) == {"from_savepoint", "undo", "rebuild", "as_of_moment", "single_topics", "failover", "upgrade", "rescale"}
 
 
 @pytest.mark.parametrize("strategy", ASKED.values(), ids=ASKED)
