@@ -6,6 +6,7 @@ import base64
 import random
 import struct
 from dataclasses import replace
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms import rescale as job
+from spark_jobs.transforms import rescale_rows
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
@@ -21,7 +23,7 @@ from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.rescale import moved
 from streams_recovery.core.rescale.moved import PartitionToPlace, RescaleSpec, TopicToPlace
-from streams_recovery.core.rescale.placement import RescaledTopic
+from streams_recovery.core.rescale.placement import PARTITIONERS, RescaledTopic
 from streams_recovery.core.rescale.values import PrimarySide
 from streams_recovery.core.state.edit import default_partition
 from streams_recovery.segments.files import read_segment, write_segment
@@ -311,6 +313,42 @@ def test_windowed_keys_in_one_partition_are_not_placed_as_whole_ones(run, access
         run(log.placed(RescaledTopic(name=log.name, old=1, new=4), None), prove_only=True)
     one_in(log, 0, b"a whole key")
     assert run(log.placed(RescaledTopic(name=log.name, old=1, new=4), None), prove_only=True).proofs[0].form is KeyForm.WHOLE
+
+
+def test_a_form_that_is_named_decides_where_the_keys_do_not_tell(run, access, tmp_path):
+    log = Log(access, tmp_path, "app-by-window-repartition", 1)
+    log.rows[0] += [(1000, b"key-%d" % n + struct.pack(">q", 1_764_500_000_000 + n), b"v", None) for n in range(9)]
+    topic = RescaledTopic(name=log.name, old=1, new=4, form=KeyForm.WINDOWED)
+    found = rows_of(access, run(log.placed(topic, None)), log.name)
+    assert sum(map(len, found.values())) == 9
+    assert all(default_partition(row[1][:-8], 4) == partition for partition, rows in found.items() for _, row in rows)
+
+
+def by_length(key: bytes, _value: bytes | None, partitions: int) -> int:
+    return len(key) % partitions
+
+
+def test_a_partitioner_of_one_s_own_is_proven_and_places(run, access, tmp_path, monkeypatch):
+    entry = EntryPoint(name="by-length", value=f"{__name__}:by_length", group=PARTITIONERS)
+    monkeypatch.setattr(rescale_rows, "entry_points", lambda **asked: EntryPoints([entry]).select(**asked))
+    log = Log(access, tmp_path, "orders-in", 2)
+    for number in range(40):
+        key = b"k" * (1 + number % 7)
+        log.rows[len(key) % 2].append((1000 + number, key, b"v%d" % number, None))
+    work = log.placed(RescaledTopic(name=log.name, old=2, new=3, own="by-length"), None)
+
+    def failed(topic: TopicToPlace) -> list:
+        return [one for part in topic.partitions for one in job.prove(replace(topic, partitions=(part,)), access).failed]
+
+    assert failed(work) == []
+    placed = job.place(next(iter(job._classes(work, KeyForm.OWN))), spec_of(), access)
+    rows = rows_of(access, placed, log.name)
+    assert {partition: {len(row[1]) % 3 for _, row in several} for partition, several in rows.items()} == {0: {0}, 1: {1}, 2: {2}}
+    assert failed(replace(work, partitions=tuple(replace(part, partition=1 - part.partition) for part in work.partitions)))
+
+
+def spec_of() -> RescaleSpec:
+    return RescaleSpec(application_id="app", topics=(), max_records=50, compression_level=1, prove_only=False)
 
 
 def test_a_log_without_a_record_is_placed_as_nothing(run, access, tmp_path):

@@ -20,7 +20,7 @@ from streams_recovery.cli.screen import line, print_json, say, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside
 from streams_recovery.core.offsets.strategies import EXACT
-from streams_recovery.core.rescale.numbers import PARTITIONS
+from streams_recovery.core.rescale.numbers import PARTITIONS, PLACED_BY
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON
 from streams_recovery.core.words import LATEST, command
@@ -53,10 +53,14 @@ def failover(call: Call) -> None:
     carry_out(call, requested(call, Failover))
 
 
-@asks(*Rescale.FORM, partitions=(Annotated[list[str], option(PARTITIONS)], inspect.Parameter.empty))
+@asks(
+    *Rescale.FORM,
+    partitions=(Annotated[list[str], option(PARTITIONS)], inspect.Parameter.empty),
+    placed_by=(Annotated[list[str] | None, option(PLACED_BY)], None),
+)
 def rescale(call: Call) -> None:
     """Give topics other numbers of partitions, with all state and unread input; grow or shrink. Shows the plan and asks first."""
-    given = {**call.given, PARTITIONS.name: " ".join(call.given[PARTITIONS.name])}
+    given = {**call.given, **{one.name: " ".join(call.given[one.name] or ()) for one in (PARTITIONS, PLACED_BY)}}
     carry_out(call, requested(replace(call, given=given), Rescale))
 
 

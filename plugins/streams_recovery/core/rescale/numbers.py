@@ -14,7 +14,7 @@ from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.forms import FieldKind, FormField
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import KeyForm, TopicRole
 from streams_recovery.core.names import NAME
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.rescale.placement import RescaledTopic
@@ -33,6 +33,18 @@ PARTITIONS: Final = FormField(
     option_help="A topic and its new number, such as orders-in=24: an input, or a repartition topic as the program calls it. Repeatable.",
     metavar="TOPIC=NUMBER",
     pattern=rf"| *{_NUMBER}( +{_NUMBER})* *",
+    longest=100_000,
+)
+_FORMS: Final = tuple(str(form) for form in KeyForm if form is not KeyForm.OWN)
+_PLACED_BY: Final = rf"{NAME}=[A-Za-z0-9_.-]{{1,100}}"
+PLACED_BY: Final = FormField(
+    name="placed_by",
+    title="What decides where records lie",
+    help="Only for topics of which the proof cannot tell it: a topic and the form of its keys, such as totals=window, or your own partitioner.",
+    option_help="A topic or store, and the form of its keys, such as totals=window, or the entry point of a partitioner of one's own. Only where the proof "
+    "cannot tell it. Repeatable.",
+    metavar="TOPIC=FORM",
+    pattern=rf"| *{_PLACED_BY}( +{_PLACED_BY})* *",
     longest=100_000,
 )
 HISTORY: Final = FormField(
@@ -139,6 +151,24 @@ def stream_time_warnings(topics: Iterable[TopicImage], numbers: Iterable[TopicNu
     return tuple(found)
 
 
+def with_placing(application_id: str, numbers: Sequence[TopicNumbers], named: Sequence[str]) -> tuple[TopicNumbers, ...]:
+    """The numbers with the forms and partitioners that a person has named, as ``totals=window``; a topic is called as the program does, or its store. Raises
+    ``ConfigInvalid`` for what is no such thing, and for a topic that is not placed anew.
+    """
+    found = {one.name: one for one in numbers}
+    for one in named:
+        name, _, by = one.rpartition("=")
+        whole = next((full for full in _names(application_id, name) if full in found and found[full].changes), None)
+        if whole is None or not re.fullmatch(_PLACED_BY, one) or found[whole].by or by == KeyForm.OWN:
+            placed = first_names(sorted(full for full, topic in found.items() if topic.changes))
+            raise ConfigInvalid(
+                f"{one[:80]!r} does not say what decides where the records of a topic lie that is placed anew",
+                next_step=f"write TOPIC=FORM, each topic once: one of {placed}, and one of {', '.join(_FORMS)}, or your own partitioner's name",
+            )
+        found[whole] = replace(found[whole], by=by)
+    return tuple(found.values())
+
+
 def _asked(application_id: str, known: Mapping[str, SavedTopic], wanted: Sequence[str]) -> dict[str, int]:
     asked: dict[str, int] = {}
     for one in wanted:
@@ -164,7 +194,7 @@ def _asked(application_id: str, known: Mapping[str, SavedTopic], wanted: Sequenc
 
 
 def _names(application_id: str, name: str) -> Iterator[str]:
-    yield from (name, f"{application_id}-{name}", f"{application_id}-{name}-repartition")
+    yield from (name, f"{application_id}-{name}", f"{application_id}-{name}-repartition", f"{application_id}-{name}-changelog")
 
 
 def _all_alike(known: Mapping[str, SavedTopic], asked: Mapping[str, int]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotExact, PlanChanged, Refused
 from streams_recovery.core.jobs.spec import JobPlan
-from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.kafka_types import Consistency, KeyForm, TopicPartition
 from streams_recovery.core.lag import Lag
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
@@ -123,7 +123,18 @@ def _no_rescale(ticket: RestoreTicket) -> Refused:
 
 
 def _topics(found: Rescaling) -> tuple[RescaledTopic, ...]:
-    return tuple(RescaledTopic(name=one.name, old=one.old, new=one.new, history=found.history) for one in found.placed)
+    forms = {str(form): form for form in KeyForm}
+    return tuple(
+        RescaledTopic(
+            name=one.name,
+            old=one.old,
+            new=one.new,
+            form=forms.get(one.by),
+            own=one.by if one.by and one.by not in forms else None,
+            history=found.history,
+        )
+        for one in found.placed
+    )
 
 
 def _source(recovery: RecoveryContext, ticket: RestoreTicket, found: Rescaling) -> Manifest:

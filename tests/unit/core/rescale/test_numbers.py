@@ -13,7 +13,7 @@ import pytest
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
 from streams_recovery.core.repository.manifest import PartitionImage
-from streams_recovery.core.rescale.numbers import check_as_saved, check_sources, new_numbers, stream_time_warnings
+from streams_recovery.core.rescale.numbers import check_as_saved, check_sources, new_numbers, stream_time_warnings, with_placing
 from streams_recovery.core.restore.parts.rescale import TopicNumbers
 from streams_recovery.core.rollout.compatibility import StoreFacts, saved_topics
 from streams_recovery.core.rollout.described import DescribedTopology
@@ -287,3 +287,24 @@ def test_a_savepoint_from_before_an_earlier_rescale_does_not_have_the_numbers_th
     with pytest.raises(Refused, match="orders-totals-changelog has 12 and had 4") as refused:
         check_as_saved("S", known, {"orders-totals-changelog": 12, "in": 12, "orders-t": 4})
     assert refused.value.next_step.endswith("take a savepoint first")
+
+
+def test_what_decides_where_records_lie_can_be_named_for_what_is_placed() -> None:
+    numbers = [
+        TopicNumbers(name="left", role=TopicRole.INPUT, old=4, new=8),
+        TopicNumbers(name=f"{APPLICATION}-totals-changelog", role=TopicRole.CHANGELOG, old=4, new=8),
+        TopicNumbers(name="right", role=TopicRole.INPUT, old=4, new=4),
+    ]
+    found = with_placing(APPLICATION, numbers, ["totals=window", "left=by-country"])
+    assert [one.by for one in found] == ["by-country", "window", ""]
+    assert with_placing(APPLICATION, numbers, []) == tuple(numbers)
+
+
+@pytest.mark.parametrize(
+    "wrong", [["right=whole"], ["other=whole"], ["left"], ["left="], ["left=a b"], ["left=own"], ["left=whole", "left=window"]]
+)
+def test_what_names_no_form_of_a_topic_that_is_placed_is_refused(wrong: list[str]) -> None:
+    numbers = [TopicNumbers(name=name, role=TopicRole.INPUT, old=4, new=new) for name, new in (("left", 8), ("right", 4))]
+    with pytest.raises(ConfigInvalid, match="does not say what decides") as refused:
+        with_placing(APPLICATION, numbers, wrong)
+    assert "one of left, and one of whole, windowed" in refused.value.next_step

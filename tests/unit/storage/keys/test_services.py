@@ -57,7 +57,7 @@ def test_what_was_wrapped_is_unwrapped_by_another_process_and_is_not_in_it(servi
 
 
 @pytest.mark.parametrize("name", PLACES)
-@pytest.mark.parametrize("data", [b"", b"x", b"vault:v1:AAAA", os.urandom(92), os.urandom(256)])
+@pytest.mark.parametrize("data", [b"", b"x", b"vault:v1:AAAA", bytes(range(92)), bytes(256)])
 def test_what_it_has_not_wrapped_is_refused_for_good(services: KeyServices, name: str, data: bytes) -> None:
     key = opened(PLACES[name](services))
     version = key.wrap(PLAIN).version

@@ -20,12 +20,15 @@ _NUMBERS: Final = (md("| topic | role | partitions | then |"), md("|---|---|---:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicNumbers:
-    """A topic with the number of partitions that it has, and the one that it gets."""
+    """A topic with the number of partitions that it has, and the one that it gets. ``by`` is the form of its keys, or the partitioner of one's own, that a
+    person has named, empty to find out.
+    """
 
     name: str
     role: TopicRole
     old: int
     new: int
+    by: str = ""
 
     @property
     def changes(self) -> bool:
@@ -98,8 +101,9 @@ class RescalePart(StatePart):
             *([anew, EMPTY] if found.anew else []),
             *([grown, EMPTY] if found.grown else []),
             md(
-                "Before the stop every record of savepoint {} is proven to lie where Kafka's default partitioner puts its key. Otherwise nothing is touched.",
+                "Before the stop every record of savepoint {} is proven to lie where Kafka's default partitioner puts its key{}. Otherwise nothing is touched.",
                 code(found.proven_on),
+                "".join(f"; of {one.name} by {one.by}, as was named" for one in found.topics if one.by),
             ),
             EMPTY,
         ]

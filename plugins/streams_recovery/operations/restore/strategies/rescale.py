@@ -15,10 +15,12 @@ from streams_recovery.core.rescale.numbers import (
     DESCRIBED,
     HISTORY,
     PARTITIONS,
+    PLACED_BY,
     check_as_saved,
     check_sources,
     new_numbers,
     stream_time_warnings,
+    with_placing,
 )
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling, TopicNumbers
 from streams_recovery.core.restore.plan import RestorePlan
@@ -40,8 +42,8 @@ _RECENTLY_MS: Final = 600_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescale(StateStrategy):
     """Give topics other numbers of partitions, and take all state and all unread input along. ``partitions`` are topics with their numbers, ``savepoint`` is
-    ``latest`` for the one that the run takes itself when the application has stopped. ``topology`` describes the program. ``derived`` is the savepoint with the
-    records placed anew, empty until it is there.
+    ``latest`` for the one that the run takes itself when the application has stopped. ``topology`` describes the program. ``placed_by`` says of topics
+    what decides where their records lie. ``derived`` is the savepoint with the records placed anew, empty until it is there.
     """
 
     KIND: ClassVar = "rescale"
@@ -52,6 +54,7 @@ class Rescale(StateStrategy):
     savepoint: Annotated[str, savepoint_field(latest="the one that the run takes when the application has stopped")] = LATEST
     history: Annotated[bool, HISTORY] = False
     topology: Annotated[str, DESCRIBED] = ""
+    placed_by: Annotated[str, PLACED_BY] = ""
     safeguards: Annotated[Safeguards, delete_field("Those that the savepoint does not know"), CONFIRM] = NOTHING_REPLACED
     compare_keys: Annotated[bool, COMPARE_KEYS] = False
     derived: str = ""
@@ -82,6 +85,7 @@ class Rescale(StateStrategy):
             internal = recovery.cluster.describe_topics([one.name for one in saved if one.role.internal])
             check_as_saved(manifest.savepoint_id, saved, {name: found.partitions for name, found in internal.items()})
         numbers = new_numbers(recovery.application_id, saved, self.partitions.split(), topology)
+        numbers = with_placing(recovery.application_id, numbers, self.placed_by.split())
         inputs = [one for one in numbers if one.changes and one.role is TopicRole.INPUT]
         there = {name: found.partitions for name, found in recovery.cluster.describe_topics([one.name for one in inputs]).items()}
         grown = tuple(one.name for one in inputs if there.get(one.name) == one.new)
