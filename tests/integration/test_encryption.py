@@ -29,6 +29,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.compaction import CompactRequest, How
 from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.restore import dry_run
+from streams_recovery.operations.second_place import see_encryption
 from streams_recovery.operations.state.read import open_side, table
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import published, take
@@ -178,6 +179,9 @@ def test_where_encryption_is_switched_off_no_plan_is_made_that_its_tasks_could_n
         mixed = published(found)
         assert (mixed.parent_id, mixed.encryption_key_id) == (first.savepoint_id, first.encryption_key_id)
         assert {named_key(file.key) is None for _, file in mixed.files()} == {True, False}
+        seen = see_encryption(found.recovery)
+        assert seen is not None
+        assert "in clear, and earlier ones are encrypted (data keys: 1)" in seen.problems[0], "info and the monitor tell"
         # What a plan looks into of each log may be in clear.
         with pytest.raises(KeyUnavailable, match=r"cannot be unwrapped: .*storage.encryption has n"):
             restore.plan(found.recovery, asked(found.recovery, savepoint=mixed.savepoint_id, replace=True))

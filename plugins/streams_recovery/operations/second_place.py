@@ -80,9 +80,18 @@ def see_second_place(recovery: RecoveryContext) -> SecondPlace | None:
 
 
 def see_encryption(recovery: RecoveryContext) -> EncryptionState | None:
-    """The keys of the records at this moment; None where records are in clear."""
-    keyring = recovery.repository.keyring
-    return None if keyring is None else keyring.state(recovery.application_id)
+    """The keys of the records at this moment; None where records are in clear, and always were."""
+    keyring, section = recovery.repository.keyring, recovery.config.storage.encryption
+    if keyring is not None:
+        return keyring.state(recovery.application_id)
+    if section is not None and section.enabled:
+        # Who only looks is given no key.
+        return None
+    earlier = sum(1 for _ in recovery.repository.directories(recovery.layout.keys))
+    problem = (
+        f"records are stored in clear, and earlier ones are encrypted (data keys: {earlier}): storage.encryption is missing or switched off"
+    )
+    return EncryptionState(keys=earlier, wrapped_by=(), problems=(problem,)) if earlier else None
 
 
 def _archived_at(log: AppendLog[ArchiveEntry]) -> int | None:
