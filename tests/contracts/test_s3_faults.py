@@ -274,7 +274,9 @@ def test_a_server_that_knows_no_condition_or_checksum_is_said_to_hold_no_reposit
     with pytest.raises(StoreUnsuitable, match=rf"cannot hold a repository: .*{said}") as caught:
         shaky.create("orders/locks/000000000001.json", b"x")
     assert "If-None-Match" in caught.value.next_step
-    assert len(proxy.seen) == 1, "nothing was sent again"
+    assert [request.method for request in proxy.seen] == ["GET", "PUT"], (
+        "asked whether the repository has moved, and nothing was sent again"
+    )
 
 
 @pytest.mark.fault("F91")
@@ -325,7 +327,7 @@ def test_a_bucket_is_asked_before_the_first_object_of_an_application_and_once(s3
     for number in range(3):
         shaky.create(f"orders/status/{number:012}.json", b"x")
     asked = [request.key.rpartition("/")[2] for request in proxy.seen]
-    assert asked == ["created-once.txt"] * 2 + [""] + ["created-once.txt"] * 2 + [f"{n:012}.json" for n in range(3)]
+    assert asked == ["place.json"] + ["created-once.txt"] * 2 + [""] + ["created-once.txt"] * 2 + [f"{n:012}.json" for n in range(3)]
     proxy.seen.clear()
     shaky.require_suitable("orders", whole=False)
     assert len(proxy.seen) == 1, "of one that is there, one request tells"

@@ -329,13 +329,13 @@ def by_length(key: bytes, _value: bytes | None, partitions: int) -> int:
 
 
 def test_a_partitioner_of_one_s_own_is_proven_and_places(run, access, tmp_path, monkeypatch):
-    entry = EntryPoint(name="by-length", value=f"{__name__}:by_length", group=PARTITIONERS)
+    entry = EntryPoint(name="by-length-of-keys", value=f"{__name__}:by_length", group=PARTITIONERS)
     monkeypatch.setattr(rescale_rows, "entry_points", lambda **asked: EntryPoints([entry]).select(**asked))
     log = Log(access, tmp_path, "orders-in", 2)
     for number in range(40):
         key = b"k" * (1 + number % 7)
         log.rows[len(key) % 2].append((1000 + number, key, b"v%d" % number, None))
-    work = log.placed(RescaledTopic(name=log.name, old=2, new=3, own="by-length"), None)
+    work = log.placed(RescaledTopic(name=log.name, old=2, new=3, own="by-length-of-keys"), None)
 
     def failed(topic: TopicToPlace) -> list:
         return [one for part in topic.partitions for one in job.prove(replace(topic, partitions=(part,)), access).failed]

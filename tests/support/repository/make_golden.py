@@ -37,6 +37,7 @@ from streams_recovery.core.repository import range_table
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof, MergedFrom, MergeProof
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import (
+    ENCRYPTED_VERSION,
     FORMAT_VERSION,
     NAMES_VERSION,
     CopiedRange,
@@ -339,7 +340,7 @@ def _alter_table(root: Path) -> None:
 
 
 def _future(plain: dict[str, Any]) -> None:
-    plain["format_version"] = NAMES_VERSION + 1
+    plain["format_version"] = ENCRYPTED_VERSION + 1
 
 
 def _flip(root: Path) -> None:

@@ -54,7 +54,7 @@ def draft(seen: ApplicationSeen, answers: Answers, place: Surroundings, taken: C
         "source": {"connection": place.connection},
         "topics": made.topics(),
         "stores": made.stores(),
-        "storage": made.storage(),
+        "storage": made.stored(),
         "backup": made.backup(),
         "runs": made.runs(),
     }
@@ -135,7 +135,7 @@ class _Making:
             self.notes[where] = f"perhaps also, by their names: {first_names(left, most=20)}"
         return found
 
-    def storage(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, Any]:
         address = self.answer(asked.STORAGE)
         if "://" not in address:
             return {"backend": "filesystem", "path": address}

@@ -347,7 +347,7 @@ class _Gathering:
             key = store.key(savepoint_id)
             try:
                 outline = store.outline(savepoint_id)
-                yield from self._named(outline, vouched)
+                yield from self._pieces_of(outline, vouched)
             except NotFound:
                 # It has expired since it was listed.
                 continue
@@ -380,7 +380,7 @@ class _Gathering:
             for ref in refs
         )
 
-    def _named(self, outline: Manifest, vouched: Collection[str]) -> list[MirroredObject]:
+    def _pieces_of(self, outline: Manifest, vouched: Collection[str]) -> list[MirroredObject]:
         """The tables of a savepoint, with the segments that they name. Raises ``Damaged`` where one of them is missing or is not what was written."""
         segments, tables = [], []
         for topic in outline.topics:

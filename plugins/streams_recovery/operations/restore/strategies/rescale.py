@@ -209,8 +209,8 @@ def _check_anew(recovery: RecoveryContext, manifest: Manifest, anew: Sequence[To
     if problems:
         raise Refused(
             f"inputs of {recovery.application_id} cannot be created again: {'; '.join(problems)}",
-            next_step="nothing was changed; do what each of these needs. An input that only grows can be grown by kafka-topics --alter once nothing in it is "
-            "unread; then this takes it as it is",
+            next_step="nothing was changed; do what each of these needs. An input that only grows can get more partitions where it is, once nothing in it "
+            "is unread: then this takes it as it is",
             problems=problems,
             groups=[group.name for group in groups],
         )
