@@ -47,13 +47,14 @@ def create_topics(bootstrap: str, *, partitions: int = 4, client_settings: Mappi
 class Generator:
     """Produces orders 0, 1, 2, ... of a world, each exactly once and in order. Counts only what the broker acknowledged.
 
-    Keys go to the partitions a Java producer would choose. Not for two threads at a time.
+    Keys go to the partitions a Java producer would choose. Not for two threads at a time. One that is started anew goes on behind the orders that were
+    ``sent`` before.
     """
 
-    def __init__(self, bootstrap: str, world: World, client_settings: Mapping[str, str] = NO_SETTINGS) -> None:
+    def __init__(self, bootstrap: str, world: World, client_settings: Mapping[str, str] = NO_SETTINGS, *, sent: int = 0) -> None:
         self.world = world
-        self.sent = 0
-        self.acknowledged = 0
+        self.sent = sent
+        self.acknowledged = sent
         self.newest_acknowledged_ms: int | None = None
         self._error: KafkaError | None = None
         self._producer = Producer(

@@ -9,6 +9,7 @@ import pytest
 from embedded.airflow import Airflow
 from embedded.demo.checks import differences, wait_counted
 from embedded.stack import APPLICATION
+from examples.order_processing.generator import Generator
 from examples.order_processing.truth import truth
 from tests.support.stack.dag_runs import Play
 from tests.support.stack.stage import ORDERS, stage
@@ -28,11 +29,11 @@ def play(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.fault("F50")
 def test_every_store_of_the_example_goes_on_with_more_partitions_and_with_fewer(play: Play) -> None:
-    on, orders = play.on, ORDERS
+    on, orders, generator = play.on, ORDERS, play.on.generator
     for number in (12, 3):
         play.succeed(BACKUP)
         orders += LATER
-        on.generator.feed(LATER)
+        generator.feed(LATER)
         wait_counted(on.recovery, orders, seconds=180)
         play.succeed(
             RESCALE,
@@ -44,9 +45,11 @@ def test_every_store_of_the_example_goes_on_with_more_partitions_and_with_fewer(
         on.await_running()
         changed = on.recovery.cluster.describe_topics([*on.internal_topics(), "orders", "inventory"])
         assert {found.partitions for found in changed.values()} == {number}
+        # Producers are started anew: one that runs on would go on with the old number.
+        generator = Generator(on.stack.bootstrap, generator.world, sent=generator.sent)
         # Keys that were there and keys that come go to the same stores.
         orders += LATER
-        on.generator.feed(LATER)
+        generator.feed(LATER)
         wait_counted(on.recovery, orders, seconds=180)
-        assert set(differences(on.recovery, truth(on.generator.world, range(orders))).values()) == {0}
+        assert set(differences(on.recovery, truth(generator.world, range(orders))).values()) == {0}
     assert on.held() == []

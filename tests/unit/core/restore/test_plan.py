@@ -159,7 +159,7 @@ def test_a_person_reads_every_number_and_whose_producers_must_stand_still() -> N
         "nothing is processed twice",
         "| orders-totals-changelog | changelog | 4 | 12 |",
         "| orders-others-changelog | changelog | 3 | 3 |",
-        "**The producers of orders must stand still from the stop to the start**",
+        "**The producers of orders must stand still from the stop to the start, and be started anew then**",
         "with their unread records only",
         "returns have their new number by now",
         "every record of savepoint `20261121T022345Z-0123456789` is proven",

@@ -88,7 +88,8 @@ class RescalePart(StatePart):
     def about(self, _plan: PlannedRestore) -> list[Markdown]:
         found = self.rescaled
         anew = md(
-            "**The producers of {} must stand still from the stop to the start**: the topics are created again under their names, with {}.",
+            "**The producers of {} must stand still from the stop to the start, and be started anew then**: the topics are created again under their names, "
+            "with {}. A producer that knows the old number goes on with it for minutes, and its records lie where no task looks for their keys.",
             first_names(found.anew),
             "all records that are archived" if found.history else "their unread records only",
         )
