@@ -36,6 +36,7 @@ def _refresh_if_changed(recovery: RecoveryContext) -> None:
         layout.restores,
         layout.reprocessed,
         layout.quarantines,
+        layout.keys,
     }
     if shown & recovery.repository.changed:
         recovery.repository.changed.clear()
