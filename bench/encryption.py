@@ -16,7 +16,9 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import Producer
 from rich.console import Console
@@ -36,6 +38,8 @@ from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.range_copy import copy_what_is_left
 from streams_recovery.storage.repository import Repository
+
+T = TypeVar("T")
 
 LAYOUT = Layout("bench")
 CLEAR, ENCRYPTED = "in clear", "encrypted"
@@ -73,11 +77,11 @@ def read(repository: Repository, wanted: RangeToCopy, file: SegmentFile) -> None
         raise SystemExit(f"{file.key}: {found.problems}")
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """Processor time of a call."""
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Processor time of a call, and what it returned."""
     began = time.process_time()
-    work()
-    return time.process_time() - began
+    found = work()
+    return time.process_time() - began, found
 
 
 def measure(connection: KafkaConnection, repositories: dict[str, Repository], wanted: RangeToCopy, rounds: int) -> Table:
@@ -85,9 +89,8 @@ def measure(connection: KafkaConnection, repositories: dict[str, Repository], wa
     spent: dict[tuple[str, str], list[float]] = {}
     for number in range(rounds + 1):
         for name, repository in repositories.items():
-            files: list[SegmentFile] = []
-            copying = seconds_of(lambda to=repository, into=files: into.append(copied(connection, to, wanted)))  # type: ignore[misc]
-            reading = seconds_of(lambda of=repository, file=files[0]: read(of, wanted, file))  # type: ignore[misc]
+            copying, file = timed(partial(copied, connection, repository, wanted))
+            reading, _ = timed(partial(read, repository, wanted, file))
             # The first round starts what is started once.
             if number:
                 spent.setdefault(("copy", name), []).append(copying)

@@ -59,18 +59,7 @@ def init(
     connecting = _connecting(connection, bootstrap_servers)
     with looks.looking_around(connecting, configs) as looker:
         chosen = looker.candidate(application_id) if application_id else _choice(looker.candidates, asks=asks)
-        running = looks.running_process(connecting, chosen.application_id)
-        kubeconfig, context = looks.kubernetes_access(os.environ)
-        place = Surroundings(
-            name=checked_name("configuration name", name or configuration_name(chosen.application_id)),
-            connection=connection,
-            home=str(Path.home() / "streams-recovery"),
-            kubeconfig=kubeconfig,
-            context=context,
-            connected=running.pid if running else None,
-            connected_as=running.shown if running else "",
-            open_state=running.state if running else None,
-        )
+        place = _surroundings(connecting, connection, chosen.application_id, name)
         path = _free(configs, place.name)
         say(f"{chosen.application_id}, an application of {chosen.kind.dialect.product}: {chosen.because}.")
         seen, hidden = looker.application(chosen)
@@ -95,6 +84,21 @@ def init(
     if bootstrap_servers:
         say_command("Commands connect by a variable of the environment:", _exported(connection, bootstrap_servers))
     say_command("Next, what is missing for a savepoint:", command("preflight", place.name, "--for", "backup"))
+
+
+def _surroundings(connecting: KafkaConnection, connection: str, application_id: str, name: str) -> Surroundings:
+    running = looks.running_process(connecting, application_id)
+    kubeconfig, context = looks.kubernetes_access(os.environ)
+    return Surroundings(
+        name=checked_name("configuration name", name or configuration_name(application_id)),
+        connection=connection,
+        home=str(Path.home() / "streams-recovery"),
+        kubeconfig=kubeconfig,
+        context=context,
+        connected=running.pid if running else None,
+        connected_as=running.shown if running else "",
+        open_state=running.state if running else None,
+    )
 
 
 def _update(name: str, configs: Path, topology: str | None) -> None:

@@ -172,8 +172,8 @@ def _claimed(handle: BinaryIO, file: SegmentFile, key: DataKey | None) -> list[G
 def _decrypted(footer: bytes, key: DataKey, file: SegmentFile) -> bytes:
     """The footer within what the end of an encrypted file has: the algorithm with eight bytes of this file alone, then the footer."""
     # Slow to import, and most segments are in clear.
-    from cryptography.exceptions import InvalidTag  # noqa: PLC0415
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # only where a file is encrypted
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  # slow to import
 
     reader = Reader(footer)
     algorithm = reader.struct().get(1)

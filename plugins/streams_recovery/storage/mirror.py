@@ -6,6 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
@@ -96,7 +97,7 @@ def require_paired(first: Repository, other: Repository, layout: Layout, *, back
     mark = here or there or json.dumps({"repository": uuid.uuid4().hex}).encode()
     for place, known in ((first, here), (other, there)):
         if known is None:
-            _created(lambda place=place: place.create(layout.repository_id, mark))  # type: ignore[misc]
+            _created(partial(place.create, layout.repository_id, mark))
     if _mark(first, layout.repository_id) != _mark(other, layout.repository_id):
         raise RepositoryUnavailable(f"{first.location} and {other.location} are being marked by another run", next_step="run again")
     if not back:

@@ -126,9 +126,11 @@ def fill_mirror(
 
 def _require_two(recovery: RecoveryContext, found: Places, *, back: bool, writes: bool) -> None:
     """Raise unless these are two places of one repository; nothing is written before that is known."""
-    for asks in (False, True)[: 1 + writes]:
-        require_apart(found.first, found.other, recovery.application_id, asks=asks)
-        require_paired(found.first, found.other, recovery.layout, back=back, marks=asks)
+    require_apart(found.first, found.other, recovery.application_id, asks=False)
+    require_paired(found.first, found.other, recovery.layout, back=back, marks=False)
+    if writes:
+        require_apart(found.first, found.other, recovery.application_id, asks=True)
+        require_paired(found.first, found.other, recovery.layout, back=back, marks=True)
 
 
 def move(recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None) -> MirrorReport:

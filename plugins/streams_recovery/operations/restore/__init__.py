@@ -29,17 +29,16 @@ from streams_recovery.operations.restore.open import (
     abandon,
     check_free,
     is_half_way,
-    keep_state,
     open_restore,
     phase_of,
     plan_left,
     resume,
-    save_state,
     stop,
     stored_plan,
     unfinished_one,
 )
 from streams_recovery.operations.restore.plan import as_approved, plan
+from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import arrive, await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
 from streams_recovery.operations.restore.strategies import (
     AsOfMoment,

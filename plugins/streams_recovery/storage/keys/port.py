@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -75,7 +76,7 @@ def ask(name: str, url: str, body: Mapping[str, Any] | bytes | None, headers: Ma
                 found = json.loads(answer.read(_MOST_ANSWER))
         except urllib.error.HTTPError as error:
             why = f"HTTP {error.code} {_words_of(error)}"
-            if error.code < 500 and error.code not in _BUSY:  # noqa: PLR2004  # a fault of the server
+            if error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in _BUSY:
                 raise unusable(name, why) from None
         except (OSError, HTTPException) as error:
             why = str(getattr(error, "reason", error))
