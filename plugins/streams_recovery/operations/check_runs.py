@@ -23,7 +23,7 @@ from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import empty_group, require_known_members
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ownership import refuse_stop, role_by_logs
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock, require_lock
+from streams_recovery.operations.renewed_lock import HeldLock, held_lock, require_lock
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 T = TypeVar("T")
@@ -124,12 +124,8 @@ def check_real(recovery: RecoveryContext, run_id: str, *, wipe: bool) -> RunsChe
     """Play every verb, in an order that leaves the application as it was. Raises ``LockHeld``, ``Refused``, ``UnknownMembers``, ``ApplicationNotReady`` where
     it does not run; nothing was done then.
     """
-    lock = recovery.lock.acquire(f"check {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"check of what runs {recovery.application_id}")
-    try:
-        with renewed_lock(recovery, HeldLock(lock=lock)):
-            return _played(recovery, HeldLock(lock=lock), run_id, wipe=wipe)
-    finally:
-        recovery.lock.release(lock)
+    with held_lock(recovery, f"check {run_id}", purpose=f"check of what runs {recovery.application_id}") as held:
+        return _played(recovery, held, run_id, wipe=wipe)
 
 
 def _played(recovery: RecoveryContext, ticket: HeldLock, run_id: str, *, wipe: bool) -> RunsCheck:

@@ -48,11 +48,27 @@ def require_held(recovery: RecoveryContext, ticket: Locked) -> None:
 
 
 @contextmanager
+def held_lock(recovery: RecoveryContext, owner: str, *, purpose: str) -> Iterator[HeldLock]:
+    """Take the application's lock, keep it for as long as the block takes, and give it back. Raises ``LockHeld``."""
+    held = HeldLock(lock=recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose))
+    try:
+        with _extended(recovery, held):
+            yield held
+    finally:
+        recovery.lock.release(held.lock)
+
+
+@contextmanager
 def renewed_lock(recovery: RecoveryContext, ticket: Locked) -> Iterator[None]:
-    """Keep extending the lock in the background while a long job runs. A lost lock shows at the next step, which must not go on then; a repository
-    that does not answer is asked again a minute later, and most of a lease is left for that.
-    """
+    """Keep extending the lock in the background while a long job runs. A lost lock shows at the next step, which must not go on then."""
     require_lock(recovery, ticket)
+    with _extended(recovery, ticket):
+        yield
+
+
+@contextmanager
+def _extended(recovery: RecoveryContext, ticket: Locked) -> Iterator[None]:
+    # A repository that does not answer is asked again a minute later, and most of a lease is left for that.
     done = threading.Event()
 
     def extend() -> None:

@@ -10,21 +10,20 @@ former over, starts its missing instances, and stops it at its own end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from streams_recovery.core.errors import ApplicationRunning, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import input_partitions
 from streams_recovery.operations.lag import RecordLag, measure, own_partitions
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.renewed_lock import HeldLock, held_lock
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 LOGGER = logger("streams_recovery.operations.scheduled_run")
@@ -54,8 +53,7 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
     end. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``. When an instance cannot be started, those
     that could are stopped again.
     """
-    lock = _lock(recovery, run_id, "start")
-    try:
+    with _locked(recovery, run_id, "start"):
         refuse_if_unfinished(recovery)
         quiesce_record.resume_abandoned(recovery)
         alive = [f"{i.name} ({i.detail})" for i in not_gone(recovery)]
@@ -96,8 +94,6 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
             )
         _note(recovery, "begins", begun)
         return _started(recovery, begun)
-    finally:
-        recovery.lock.release(lock)
 
 
 def _started(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRun:
@@ -116,18 +112,15 @@ def _note(recovery: RecoveryContext, kind: Literal["begins", "ended"], run: Sche
     quiesce_record.run_log(recovery).append(RunEntry(kind=kind, at=recovery.clock(), run=run))
 
 
-def _lock(recovery: RecoveryContext, run_id: str, what: str) -> LockTicket:
-    return recovery.lock.acquire(
-        f"scheduled run {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"{what} of a scheduled run of {recovery.application_id}"
-    )
+def _locked(recovery: RecoveryContext, run_id: str, what: str) -> AbstractContextManager[HeldLock]:
+    return held_lock(recovery, f"scheduled run {run_id}", purpose=f"{what} of a scheduled run of {recovery.application_id}")
 
 
 def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
     """Stop the application and prove that it is down. Idempotent. Raises ``ApplicationRunning`` naming what remains, and ``LockHeld`` while another
     run works on the application: then it is stopped later.
     """
-    lock = _lock(recovery, run.run_id, "stop")
-    try:
+    with _locked(recovery, run.run_id, "stop"):
         report = bring_down(recovery)
         # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
         quiesce_record.end(recovery)
@@ -145,8 +138,6 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
             unread=unread,
             closed_cleanly=report.clean,
         )
-    finally:
-        recovery.lock.release(lock)
 
 
 def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:

@@ -8,7 +8,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.sites import Fence, SeenSite, SiteEntry, require_nowhere_else, site_of
 from streams_recovery.core.restore.failover import check_left
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.renewed_lock import held_lock
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 
@@ -61,10 +61,7 @@ def correct(recovery: RecoveryContext, planned: SiteCorrection, *, lost: str, ru
     """Record a correction, under the application's lock, if it would still be the same. Returns the entry. Raises what ``plan_correction`` does, ``LockHeld``,
     and ``Refused`` when something is different now.
     """
-    lock = recovery.lock.acquire(
-        f"sites {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"recording that it belongs to the site {planned.to}"
-    )
-    try:
+    with held_lock(recovery, f"sites {run_id}", purpose=f"recording that it belongs to the site {planned.to}"):
         now = plan_correction(recovery, planned.to, lost=lost)
         if replace(now, unseen=()) != replace(planned, unseen=()):
             raise Refused(
@@ -82,5 +79,3 @@ def correct(recovery: RecoveryContext, planned: SiteCorrection, *, lost: str, ru
         entry = moved.at_work(at=recovery.clock())
         recovery.sites.write(entry)
         return entry
-    finally:
-        recovery.lock.release(lock)

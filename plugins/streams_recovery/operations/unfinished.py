@@ -16,10 +16,10 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, created_by, may_restart, result_of
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.lease import LEASE_SECONDS
 from streams_recovery.core.repository.retention import DAY_MS, KeepRules, Pin, Pins
 from streams_recovery.core.words import command, in_order, is_ahead, is_id
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import held_lock
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one
 from streams_recovery.storage.lock import ApplicationLock
@@ -322,11 +322,8 @@ def dismiss(recovery: RecoveryContext, restore_id: str) -> None:
     if restore_id not in restores_of(recovery):
         raise NotFound(f"there is no restore {restore_id} of {recovery.application_id}", next_step="use the id from the error message")
     owner = f"dismiss {restore_id} {os.getpid()}-{os.urandom(4).hex()}"
-    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"dismissal of restore {restore_id}")
-    try:
+    with held_lock(recovery, owner, purpose=f"dismissal of restore {restore_id}"):
         journal_of(recovery, restore_id).append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()), whole=False)
-    finally:
-        recovery.lock.release(lock)
 
 
 def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:

@@ -54,7 +54,7 @@ from streams_recovery.operations import unfinished
 from streams_recovery.operations.archive import archived_files
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.unproven import Unproven, find_unproven, ids_of
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
+from streams_recovery.operations.renewed_lock import held_lock
 from streams_recovery.operations.unfinished import PLAN, NeededByOthers, keeps_work, needed_savepoints, restores_of
 from streams_recovery.storage.backends import BUCKETS
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one, read_value
@@ -465,19 +465,15 @@ def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], Non
     """Bring back what was deleted, under the application's lock: whatever there is, or exactly the plan whose hash is ``approved``. Returns what was brought
     back. After an error another call goes on where this one stopped. Raises ``PlanChanged``.
     """
-    lock = recovery.lock.acquire(f"undelete {run_id}", lease_seconds=LEASE_SECONDS, purpose="bringing back what was deleted")
-    try:
+    with held_lock(recovery, f"undelete {run_id}", purpose="bringing back what was deleted"):
         planned = plan_undelete(recovery)
         if approved is not None:
             check_approved(planned, approved)
         versions = _versions(recovery)
-        with renewed_lock(recovery, HeldLock(lock=lock)):
-            for number, one in enumerate(planned.objects, 1):
-                versions.bring_back(one.key, one.version_id)
-                say(f"{number} of {len(planned.objects)}: {one.key} ({one.harm})")
+        for number, one in enumerate(planned.objects, 1):
+            versions.bring_back(one.key, one.version_id)
+            say(f"{number} of {len(planned.objects)}: {one.key} ({one.harm})")
         return planned
-    finally:
-        recovery.lock.release(lock)
 
 
 def _versions(recovery: RecoveryContext) -> BucketVersions:

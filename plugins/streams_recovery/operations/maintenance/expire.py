@@ -16,7 +16,6 @@ from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, PermanentError, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, logger, md
 from streams_recovery.core.repository import retention
-from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.retention import Decision, DeletionOutlook, outlook_text
 from streams_recovery.core.repository.seal import ForgedRecord, forged_records, unproven_text
 from streams_recovery.core.words import moment
@@ -25,7 +24,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, drills_of, grace_ms, holdings, leftovers
 from streams_recovery.operations.quiesce_record import quiesce_log, run_log
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.renewed_lock import HeldLock, held_lock, require_lock
 from streams_recovery.operations.unfinished import keep_rules
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
@@ -121,8 +120,7 @@ def pin(
     that has set no pin, and ``LockHeld``.
     """
     owner = f"pin {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
-    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"pinning of {savepoint_id}")
-    try:
+    with held_lock(recovery, owner, purpose=f"pinning of {savepoint_id}"):
         before = retention.pinned(unfinished.pin_log(recovery).read_all()).get(savepoint_id, ())
         if keep or not before:
             # One that is pinned can be released whatever became of it.
@@ -142,8 +140,6 @@ def pin(
             restores=tuple(filter(None, keepers)),
             until=max((one.until for one in after.releases() if one.savepoint_id == savepoint_id), default=None),
         )
-    finally:
-        recovery.lock.release(lock)
 
 
 def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
@@ -182,8 +178,7 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
     """Carry out what the rules say, under the application's lock: whatever that is, or exactly the plan whose hash is ``approved``. What cannot be
     removed is reported, not raised. Raises ``LockHeld`` and ``PlanChanged``.
     """
-    lock = recovery.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {recovery.application_id}")
-    try:
+    with held_lock(recovery, f"expiry {run_id}", purpose=f"expiry of {recovery.application_id}") as held:
         found = holdings(recovery)
         plan = _planned(recovery, found, leftovers(recovery))
         if approved is not None:
@@ -198,16 +193,16 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
         going = [(recovery.savepoints, recovery.layout, decision.savepoint_id) for decision in plan.expire]
         going += [(recovery.safety, recovery.layout.safety, savepoint_id) for savepoint_id in plan.expire_safety]
         for store, layout, savepoint_id in going:
-            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+            require_lock(recovery, held)
             if problem := _retired(recovery, remover, store, layout.manifest(savepoint_id), savepoint_id):
                 left.append(problem)
             else:
                 expired.append(savepoint_id)
-        files_left = _remove_files(recovery, remover, plan, lock)
+        files_left = _remove_files(recovery, remover, plan, held)
         # While files are left, the copy of the manifest is what tells whose they are.
         forget = () if files_left or plan.blocked else plan.forget
         copies_left = [_forgotten_of(recovery, remover, savepoint_id, found.expired[savepoint_id].copies) for savepoint_id in forget]
-        removed, runs_left = _remove_work(recovery, remover, plan, lock)
+        removed, runs_left = _remove_work(recovery, remover, plan, held)
         removed_of_drills, drills_left = _remove_work_of_drills(recovery, run_id, remover, plan)
         staged_left = [*filter(None, (remover.remove(file.key) for file in plan.leftovers.staged))]
         left += [*files_left, *filter(None, copies_left), *runs_left, *drills_left, *staged_left, *_forgotten(recovery)]
@@ -220,8 +215,6 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
             left=tuple(left),
             versions_kept=remover.keeps_versions,
         )
-    finally:
-        recovery.lock.release(lock)
 
 
 def _retired(recovery: RecoveryContext, remover: Remover, store: SavepointStore, manifest: str, savepoint_id: str) -> str | None:
@@ -232,22 +225,22 @@ def _retired(recovery: RecoveryContext, remover: Remover, store: SavepointStore,
     return remover.remove(manifest)
 
 
-def _remove_files(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> list[str]:
+def _remove_files(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, held: HeldLock) -> list[str]:
     left = []
     for number, key in enumerate(plan.files):
         if number % _RENEWED_EVERY == 0:
-            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+            require_lock(recovery, held)
         if problem := remover.remove(key):
             left.append(problem)
     return left
 
 
-def _remove_work(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> tuple[int, list[str]]:
+def _remove_work(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, held: HeldLock) -> tuple[int, list[str]]:
     own = [work for work in plan.leftovers.work if work.keys[0].startswith(recovery.layout.artifacts)]
     left = []
     for number, work in enumerate(own):
         if number % _RENEWED_EVERY == 0:
-            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+            require_lock(recovery, held)
         if problem := remover.remove_all(work.keys, emptied=True):
             left.append(problem)
     return len(own) - len(left), left
@@ -258,18 +251,15 @@ def _remove_work_of_drills(recovery: RecoveryContext, run_id: str, remover: Remo
     if drills is None:
         return 0, []
     try:
-        lock = drills.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {recovery.application_id}")
+        with held_lock(drills, f"expiry {run_id}", purpose=f"expiry of {recovery.application_id}") as held:
+            removed, left = _remove_work(drills, remover, plan, held)
+            return removed, [*left, *_forgotten(drills)]
     except LockHeld as error:
         # The next expiry does it.
         LOGGER.info("what drills have left stays: %s", error.reason)
         return 0, []
     except Damaged as error:
         return 0, [f"what drills have left: {error.reason}"]
-    try:
-        removed, left = _remove_work(drills, remover, plan, lock)
-        return removed, [*left, *_forgotten(drills)]
-    finally:
-        drills.lock.release(lock)
 
 
 def _forgotten(recovery: RecoveryContext) -> list[str]:

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -45,7 +45,7 @@ from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lock_holder import is_dead, this_process
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
+from streams_recovery.operations.renewed_lock import HeldLock, held_lock
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.archive_logs import archive_entries
 from streams_recovery.storage.json_object import create_value, read_value
@@ -154,17 +154,9 @@ def move(recovery: RecoveryContext, say: Callable[[str], None] = lambda _: None)
     return report
 
 
-@contextmanager
-def _held(recovery: RecoveryContext, purpose: str) -> Iterator[None]:
-    """Hold the lock of a context."""
+def _held(recovery: RecoveryContext, purpose: str) -> AbstractContextManager[HeldLock]:
     process = this_process()
-    owner = f"mirror {process.host}-{process.pid}-{secrets.token_hex(4)}"
-    ticket = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
-    try:
-        with renewed_lock(recovery, HeldLock(lock=ticket)):
-            yield
-    finally:
-        recovery.lock.release(ticket)
+    return held_lock(recovery, f"mirror {process.host}-{process.pid}-{secrets.token_hex(4)}", purpose=purpose)
 
 
 @contextmanager

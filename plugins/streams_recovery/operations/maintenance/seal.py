@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Damaged, Forged, LockHeld, NotFound, Re
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.repository.seal import Adoption, Weight, carries_seal
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.renewed_lock import held_lock
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository, standing_of
@@ -119,15 +119,12 @@ def adopt(recovery: RecoveryContext, *, run_id: str, requested_by: str, reason: 
     planned = plan_adoption(recovery)
     if approved is not None:
         check_approved(planned, approved)
-    lock = recovery.lock.acquire(f"seal {run_id}", lease_seconds=LEASE_SECONDS, purpose="adoption of records without a seal")
-    try:
+    with held_lock(recovery, f"seal {run_id}", purpose="adoption of records without a seal"):
         if planned.records:
             _adoption_log(recovery).append(
                 Adoption(at=recovery.clock(), requested_by=requested_by, reason=reason, records=dict(planned.records))
             )
         return planned
-    finally:
-        recovery.lock.release(lock)
 
 
 def _adoption_log(recovery: RecoveryContext) -> AppendLog[Adoption]:

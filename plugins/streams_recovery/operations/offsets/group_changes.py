@@ -26,13 +26,12 @@ from streams_recovery.core.offsets.group_changes import (
 from streams_recovery.core.offsets.reset_options import FromFile
 from streams_recovery.core.offsets.strategies import Latest, Logs, Strategy
 from streams_recovery.core.preflight.checks import brokers_with_group_trap
-from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.waiting import WaitNotice
 from streams_recovery.core.words import new_id
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import is_of_streams
 from streams_recovery.operations.offsets import snapshots
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.renewed_lock import HeldLock, held_lock, require_lock
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 _EMPTY_SECONDS = 5.0
@@ -52,7 +51,7 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
     """
     # Which groups these are is part of what is approved: the plan is made again below, and another choice of groups is refused there.
     groups = [group.group_id for group in plan(recovery, request).groups]
-    with empty_groups(recovery, groups, purpose=f"{request.action.value} of {', '.join(groups)}"[:500], run_id=run_id) as lock:
+    with empty_groups(recovery, groups, purpose=f"{request.action.value} of {', '.join(groups)}"[:500], run_id=run_id) as held:
         # Planned again only now: no member can move these offsets any more.
         planned = _plan(recovery, request, settled=True)
         check_approved(planned, approved_hash)
@@ -69,7 +68,7 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
         for group in planned.groups:
             try:
                 # Many groups take long.
-                recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+                require_lock(recovery, held)
                 _change(recovery, request.action, group)
             except RecoveryError as error:
                 raise _half_done(error, done, before) from error
@@ -78,10 +77,9 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
 
 
 @contextmanager
-def empty_groups(recovery: RecoveryContext, groups: Sequence[str], *, purpose: str, run_id: str) -> Iterator[LockTicket]:
+def empty_groups(recovery: RecoveryContext, groups: Sequence[str], *, purpose: str, run_id: str) -> Iterator[HeldLock]:
     """Hold the application's lock while the offsets of groups are changed, all of which are proven empty. Raises ``LockHeld`` and ``ApplicationRunning``."""
-    lock = recovery.lock.acquire(f"{purpose.split(' ', 1)[0]} {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
-    try:
+    with held_lock(recovery, f"{purpose.split(' ', 1)[0]} {run_id}", purpose=purpose) as held:
         if recovery.application_id in groups:
             refuse_if_unfinished(recovery)
             _check_gone(recovery)
@@ -93,9 +91,7 @@ def empty_groups(recovery: RecoveryContext, groups: Sequence[str], *, purpose: s
         for number, group_id in enumerate(reversed(groups)):
             notice = WaitNotice(f"group {group_id} to become empty")
             recovery.groups.wait_empty(group_id, _EMPTY_SECONDS, settle=0.0 if number else 2.0, waiting=notice.waiting)
-        yield lock
-    finally:
-        recovery.lock.release(lock)
+        yield held
 
 
 def keep_present(

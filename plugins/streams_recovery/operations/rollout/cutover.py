@@ -23,7 +23,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import input_partitions
 from streams_recovery.operations.ownership import entries_of
 from streams_recovery.operations.ready import await_at_work
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, renewed_lock, require_lock
+from streams_recovery.operations.renewed_lock import held_lock, renewed_lock, require_lock
 from streams_recovery.operations.restore import RestoreTicket, phase_of
 from streams_recovery.operations.rollout.discover import between, has_read, look, note_read, offsets_of, role, running, stranger, unread
 from streams_recovery.operations.rollout.open import again_command, hold_both, refuse, release_both
@@ -345,8 +345,7 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
     logs = entries_of(clone.ownership), entries_of(old.ownership)
     if agreed(*logs, application_id=clone.application_id, of=old.application_id).role is Role.LIVE:
         return BroughtBack(live=clone.application_id, started=())
-    lock = old.lock.acquire(owner(ticket.request), lease_seconds=LEASE_SECONDS, purpose=f"end of an upgrade of {old.application_id}")
-    try:
+    with held_lock(old, owner(ticket.request), purpose=f"end of an upgrade of {old.application_id}"):
         last = old.ownership.last()
         if last is not None and last.role is Role.RETIRED:
             if last.run != ticket.savepoint_id:
@@ -358,5 +357,3 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
         back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)
         quiesce_record.end(old, of=ticket.savepoint_id)
         return BroughtBack(live=old.application_id, started=back)
-    finally:
-        old.lock.release(lock)

@@ -16,7 +16,6 @@ from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Removable, created_by, reached, removable
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_entry
@@ -25,7 +24,7 @@ from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, own_names
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.renewed_lock import held_lock
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operations.restore.load import load_progress, rows_at_first
 from streams_recovery.operations.sites import SandboxSites, sandbox_site
@@ -54,17 +53,12 @@ def clear(recovery: RecoveryContext, *, run_id: str, what: str = DRILL) -> Remov
     """Before a drill: take away what one that died has left. Raises ``TargetNotEmpty`` when something of the names that a drill would use is there
     and no drill has created it, and ``LockHeld`` while another drill runs; nothing was changed then. ``what`` says what it is, if it is no drill.
     """
-    lock = recovery.lock.acquire(
-        f"{what} {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"clearing up for {what} as {recovery.application_id}"
-    )
-    try:
+    with held_lock(recovery, f"{what} {run_id}", purpose=f"clearing up for {what} as {recovery.application_id}"):
         _refuse_strange(recovery, _journals(recovery), what)
         _tell_of_elsewhere(recovery, what)
         if isinstance(recovery.sites, SandboxSites):
             recovery.sites.begin(recovery.site, cluster_id=recovery.cluster.cluster_id(), run=run_id)
         return _take_away(recovery, what, ours=())
-    finally:
-        recovery.lock.release(lock)
 
 
 def _tell_of_elsewhere(recovery: RecoveryContext, what: str) -> None:
@@ -108,21 +102,12 @@ def remove(recovery: RecoveryContext, ticket: RestoreTicket, *, keep: Collection
     Internal topics that the application created itself are among them: none was there when the drill began. Raises ``ApplicationRunning`` when
     an instance does not stop, ``Damaged`` when something is left all the same.
     """
-    lock = _lock_of(recovery, ticket)
-    try:
-        return _take_away(recovery, what, ours=internal_topics(recovery), keep=keep)
-    finally:
-        recovery.lock.release(lock)
-
-
-def _lock_of(recovery: RecoveryContext, ticket: RestoreTicket) -> LockTicket:
     # A job of the drill that still runs finds its lock lost, and ends.
     held = recovery.lock.holder()
     if held is not None and held.owner == ticket.lock.owner:
         recovery.lock.take_from(held.owner)
-    return recovery.lock.acquire(
-        f"removal of {ticket.restore_id}", lease_seconds=LEASE_SECONDS, purpose=f"removal of what {ticket.restore_id} made"
-    )
+    with held_lock(recovery, f"removal of {ticket.restore_id}", purpose=f"removal of what {ticket.restore_id} made"):
+        return _take_away(recovery, what, ours=internal_topics(recovery), keep=keep)
 
 
 def _take_away(recovery: RecoveryContext, what: str, *, ours: Iterable[str], keep: Collection[str] = ()) -> Removed:

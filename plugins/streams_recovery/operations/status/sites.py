@@ -15,7 +15,7 @@ from streams_recovery.core.repository.sites import PRIMARY, Fence
 from streams_recovery.core.status.report import FencedSite, SitesStatus, StandbySite
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import before_failover
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
+from streams_recovery.operations.renewed_lock import held_lock
 
 LOGGER = logger("streams_recovery.operations.status.sites")
 # A standby site that is lost costs the monitor some calls without an answer, so it is asked once a day.
@@ -54,19 +54,13 @@ def _lifted(recovery: RecoveryContext, found: dict[str, FencedSite]) -> dict[str
         return {site: one if one.problem is not None else replace(one, problem=why) for site, one in left.items()}
 
     try:
-        lock = recovery.lock.acquire(
-            f"monitor {uuid.uuid4().hex}", lease_seconds=LEASE_SECONDS, purpose="stopping what is left at sites that answer again"
-        )
+        with held_lock(recovery, f"monitor {uuid.uuid4().hex}", purpose="stopping what is left at sites that answer again"):
+            lifted = recovery.sites.lift_fences()
     except LockHeld as error:
         return held_up(error.reason)
-    try:
-        with renewed_lock(recovery, HeldLock(lock=lock)):
-            lifted = recovery.sites.lift_fences()
     except RecoveryError as error:
         LOGGER.warning("what is left of %s at a fenced site was not stopped: %s", recovery.application_id, error.reason)
         return held_up(error.reason)
-    finally:
-        recovery.lock.release(lock)
     return held_up("it does not run where it belongs, and only what would run twice is stopped", lifted)
 
 
