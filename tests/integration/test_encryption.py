@@ -32,7 +32,7 @@ from streams_recovery.operations.restore import dry_run
 from streams_recovery.operations.second_place import see_encryption
 from streams_recovery.operations.state.read import open_side, table
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
-from tests.support.applications.savepoint_steps import published, take
+from tests.support.applications.savepoint_steps import publish, published, take
 from tests.support.applications.small import Small, asked, reopened, rows_of, small_application
 from tests.support.repository.golden import checked
 
@@ -211,3 +211,18 @@ def test_without_its_key_nothing_is_begun(encrypted: Small, tmp_path: Path, key_
         assert found.recovery.lock.holder() is None
         assert found.recovery.savepoints.ids() == [savepoint]
     assert end(encrypted) == 5, "nothing was deleted"
+
+
+def test_behind_a_lost_key_the_next_savepoint_is_whole_and_shares_nothing_that_nobody_can_read(encrypted: Small, key_file: Path) -> None:
+    lost = publish(encrypted)
+    new_key(key_file)
+    log(encrypted, b"later")
+    with reopened(encrypted) as found:
+        taken = take(found)
+        assert any(f"savepoint {lost} cannot be decrypted, so all was copied anew: the data key" in text for text in taken.warnings)
+        whole = found.recovery.savepoints.read(taken.savepoint_id)
+        assert (whole.parent_id, key_ids(whole)) == (None, {whole.encryption_key_id})
+        assert checked(found.recovery, "full", taken.savepoint_id).good
+        restore.plan(found.recovery, asked(found.recovery, savepoint=taken.savepoint_id, replace=True))
+        log(found, b"later still")
+        assert published(found).parent_id == taken.savepoint_id, "and is continued as any"

@@ -12,11 +12,12 @@ from types import MappingProxyType
 from streams_recovery.core import codec
 from streams_recovery.core.archive.join import is_same_log, taken
 from streams_recovery.core.archive.log import ArchivedLog
-from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
+from streams_recovery.core.errors import Damaged, KeyServiceUnavailable, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import NO_JOB, BackupResult, BackupSpec, JobPlan, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.jobs.volume import UNKNOWN_BYTES, JobVolume
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.encryption import named_key
 from streams_recovery.core.repository.manifest import Manifest, PartitionCut, PartitionImage, SegmentFile, partition_images
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import (
@@ -68,14 +69,16 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
     last = newest if newest and newest.cluster_id == draft.cluster_id else last_savepoint(recovery)
     ends = epoch_ends(recovery, last, [log.tp for topic in draft.topics for log in topic.partitions])
     settings = recovery.cluster.settings([topic.name for topic in draft.topics])
-    parent = newest if newest and _whole(recovery, newest) else None
+    flaw = None if newest is None else _flaw(recovery, newest)
+    parent = newest if flaw is None else None
     if parent is not None:
         parent = _with_archives(recovery, parent, draft) or parent
     plan = copy_plan(
         draft, parent, _policy(recovery), ends, settings, last=newest or last, archived=_archived(recovery, ticket, parent, draft)
     )
-    if newest is not None and parent is None:
-        plan = replace(plan, not_whole=newest.savepoint_id)
+    if newest is not None and flaw is not None:
+        closed = (f"savepoint {newest.savepoint_id} cannot be decrypted, so all was copied anew: {flaw}",) if flaw else ()
+        plan = replace(plan, not_whole=None if flaw else newest.savepoint_id, begun_anew=(*closed, *plan.begun_anew))
     plan = with_damage(plan, ticket, damage_of_cut(recovery, ticket, draft, last, ends, settings))
     # Here and not with the cut: the application need not be held for it, and it is still close to the cut.
     groups = note_with_savepoint(recovery, ticket.savepoint_id, [topic.name for topic in draft.topics])
@@ -159,16 +162,29 @@ def _with_archives(recovery: RecoveryContext, newest: Manifest, draft: CutDraft)
         with suppress(Damaged, NotFound):
             found = recovery.savepoints.outline(savepoint_id)
             if found.cluster_id == newest.cluster_id and archives(found, left_out):
-                return found if _whole(recovery, found) else None
+                return found if _flaw(recovery, found) is None else None
     return None
 
 
-def _whole(recovery: RecoveryContext, outline: Manifest) -> bool:
+def _flaw(recovery: RecoveryContext, outline: Manifest) -> str | None:
+    """What keeps a savepoint from being shared with: why a key of its files cannot be had, empty where it lacks files. None without a flaw. A service
+    of keys that does not answer now is none.
+    """
     try:
         manifest = recovery.savepoints.read(outline.savepoint_id)
     except Damaged:
-        return False
-    return manifest.whole(recovery.repository.sizes(recovery.layout.segments))
+        return ""
+    if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
+        return ""
+    keyring = recovery.repository.keyring
+    ids = {
+        named[1] for topic in manifest.topics for image in topic.partitions for key, _ in image.ranges.sizes() if (named := named_key(key))
+    }
+    if keyring is None or not ids:
+        return None
+    with suppress(KeyServiceUnavailable):
+        return next((one.problem for one in keyring.stored(recovery.application_id, ids, each=False) if one.problem), None)
+    return None
 
 
 def copy_plan(
@@ -219,7 +235,7 @@ def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None,
     for one in planned:
         tp = one.tp
         if tp in archived and not roles[one.tp.topic].internal and one.full_because is not None:
-            why = one.full_because if parent is not None else "the newest savepoint is not whole or cannot be read"
+            why = one.full_because if parent is not None else "the newest savepoint is not whole, or cannot be read or decrypted"
             yield f"the archive of {tp} begins anew ({why}): what it had before is in earlier savepoints only"
 
 

@@ -122,8 +122,8 @@ class PlannedPartition(PartitionCopy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """The copy of a whole cut, tails left out: they are done. ``begun_anew`` has sentences on inputs, outputs and globals whose archive begins anew.
-    ``damage`` are signs that the state was lost or replaced, ``intended`` such changes that a person declared as intended.
+    """The copy of a whole cut, tails left out: they are done. ``begun_anew`` has sentences on inputs, outputs and globals whose archive begins anew, and on a
+    savepoint whose keys are gone. ``damage`` are signs that the state was lost or replaced, ``intended`` such changes that a person declared as intended.
     ``not_whole`` is the newest savepoint when it lacks files, so that nothing could be shared with it.
     """
 

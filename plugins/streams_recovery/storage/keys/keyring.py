@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -121,8 +121,10 @@ class Keyring:
         """The key-encryption key that writes, and its newest version, after it has wrapped something and unwrapped it again."""
         return self._first.name, self._wrapped(os.urandom(DATA_KEY_BYTES)).version
 
-    def stored(self, application_id: str, *, each: bool = True) -> list[StoredKey]:
-        """Every data key there is, unwrapped to see that it can be; without ``each`` only the newest one of those that one version has wrapped."""
+    def stored(self, application_id: str, ids: Collection[str] | None = None, *, each: bool = True) -> list[StoredKey]:
+        """Every data key there is, or those with these ``ids``, unwrapped to see that it can be; without ``each`` only the newest one of those that one version
+        has wrapped, whose problem is that of all of them.
+        """
 
         def look(key_id: str) -> StoredKey:
             try:
@@ -132,10 +134,14 @@ class Keyring:
             return StoredKey(key_id=key_id, wrapped_by=newest.wrapped_by, version=newest.version)
 
         with ThreadPoolExecutor(_AT_ONCE, "keys") as pool:
-            found = list(pool.map(look, self.ids(application_id)))
-        asked = {one.key_id if each else (one.wrapped_by, one.version): one.key_id for one in found if not one.problem}
-        missing = self.unwrapped({(application_id, key_id) for key_id in asked.values()}).missing
-        return [replace(one, problem=one.problem or missing.get((application_id, one.key_id), "")) for one in found]
+            found = list(pool.map(look, self.ids(application_id) if ids is None else sorted(ids)))
+
+        def kind(one: StoredKey) -> object:
+            return one.key_id if each else (one.wrapped_by, one.version)
+
+        asked = {kind(one): (application_id, one.key_id) for one in found if not one.problem}
+        missing = self.unwrapped(asked.values()).missing
+        return [one if one.problem else replace(one, problem=missing.get(asked[kind(one)], "")) for one in found]
 
     def state(self, application_id: str) -> EncryptionState:
         """What can be read and written at this moment, as far as it is quickly told."""

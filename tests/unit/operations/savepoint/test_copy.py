@@ -292,7 +292,7 @@ def test_that_the_archive_of_an_input_begins_anew_is_told_when_the_newest_savepo
     begun = copy_plan(drafted(draft_topic(TopicRole.INPUT)), None, POLICY, {}, {"t": COMPACT}, last=last)
     (told,) = begun.begun_anew
     assert told == (
-        "the archive of t-0 begins anew (the newest savepoint is not whole or cannot be read): what it had before is in earlier savepoints only"
+        "the archive of t-0 begins anew (the newest savepoint is not whole, or cannot be read or decrypted): what it had before is in earlier savepoints only"
     )
     elsewhere = replace(last, cluster_id="other")
     assert copy_plan(drafted(draft_topic(TopicRole.INPUT)), None, POLICY, {}, {"t": COMPACT}, last=elsewhere).begun_anew == ()
