@@ -6,6 +6,7 @@ import base64
 import importlib
 import pickle
 import re
+import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -19,8 +20,9 @@ from spark_jobs.transforms.counting import Channel, counting
 from spark_jobs.transforms.one_process import Adding, OneProcess, Tasks, running_task
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
-from streams_recovery.core.errors import WAITED_OUT, RecoveryError, of_machine
+from streams_recovery.core.errors import WAITED_OUT, RecoveryError, of_machine, without_secret_causes
 from streams_recovery.core.jobs.spec import JobFailure
+from streams_recovery.core.masking import masked
 from streams_recovery.core.work import TASKS_A_SLOT, bundled
 from streams_recovery.segments.arrow import without_pandas
 
@@ -34,6 +36,8 @@ F = TypeVar("F")
 Opened = Callable[[Sequence[I]], AbstractContextManager[Callable[[I], R]]]
 
 _MARK: Final = "streams-recovery-error:"
+# Not nothing: what is around a mark could be one then.
+_UNMARKED: Final = "streams-recovery-error "
 # Of one follower, Spark jobs at once. What ends while all of them run is taken up together by the next one.
 _FOLLOWERS: Final = 4
 _LOOK_SECONDS: Final = 0.1
@@ -303,15 +307,16 @@ def run_action(action: Callable[[], R]) -> R:
 
 def _error_in(text: str) -> RecoveryError | None:
     """The error of ours that a task's traceback carries, if it does."""
-    found = re.search(_MARK + r"([A-Za-z0-9+/=]+)", text)
-    if found is None:
+    # The last one is that of ``marking``: what our error quotes comes before it, and may look like one.
+    found = re.findall(_MARK + r"([A-Za-z0-9+/=]+)", text)
+    if not found:
         return None
-    return codec.loads(JobFailure, base64.b64decode(found[1]), where="a task's error").as_error()
+    return codec.loads(JobFailure, base64.b64decode(found[-1]), where="a task's error").as_error()
 
 
 def marking(work: Callable[[I], Iterator[R]], item: I) -> Iterator[R]:
     """``work`` of ``item`` in a task; an error of ours on the way is marked, so that the driver can tell which one it was. So is one of the task's machine that
-    stays.
+    stays. No other error has a mark, whatever it quotes, and none a secret: Spark writes all of it to its own logs and its event log.
     """
     try:
         try:
@@ -319,6 +324,12 @@ def marking(work: Callable[[I], Iterator[R]], item: I) -> Iterator[R]:
         except OSError as error:
             raise of_machine(error) or error from None
     except RecoveryError as error:
+        without_secret_causes(error)
         # Spark carries only the text of an exception to the driver.
         mark = base64.b64encode(codec.dumps(JobFailure.of(error))).decode()
         raise RuntimeError(f"{error} {_MARK}{mark}") from error
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        if (shown := masked(text).replace(_MARK, _UNMARKED)) == text:
+            raise
+        raise RuntimeError(shown) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import re
 import shutil
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from spark_jobs.access import JobAccess
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.retention import Pin
@@ -227,6 +229,20 @@ def test_without_a_private_key_everything_can_be_read_and_nothing_written(sealed
     with pytest.raises(ConfigInvalid, match="connection seal does not exist"):
         create_value(reader, f"{sealed.layout.pins}{1:012}.json", pin(FIRST, keep=True))
     assert not (sealed.path / sealed.layout.pins).exists()
+
+
+def test_the_private_key_does_not_travel_to_tasks_which_believe_as_before(sealed):
+    sent = pickle.dumps(
+        JobAccess(connection=None, location=StorageLocation(backend="filesystem", path=str(sealed.path)), credentials=None, seal=KEYS)
+    )
+    assert PRIVATE.encode() not in sent
+    there = pickle.loads(sent).repository()
+    assert SavepointStore(there, sealed.layout).latest() is not None
+    with pytest.raises(ConfigInvalid, match="tasks of Spark are not given it"):
+        create_value(there, f"{sealed.layout.pins}{1:012}.json", pin(FIRST, keep=True))
+    put(sealed.path, f"{sealed.layout.pins}{1:012}.json", b"{}")
+    with pytest.raises(Forged):
+        there.get(f"{sealed.layout.pins}{1:012}.json")
 
 
 def test_nobody_signs_with_a_key_that_no_reader_believes(sealed):

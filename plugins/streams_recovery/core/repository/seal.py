@@ -14,6 +14,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from streams_recovery.core.words import is_id
@@ -107,6 +108,11 @@ class SealKeys:
 
     def __repr__(self) -> str:
         return f"SealKeys({', '.join(self.public)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Tasks of Spark believe what is sealed, and seal nothing: who takes over a worker can sign no record.
+        missing = "tasks of Spark are not given it"
+        return partial(SealKeys, public=self.public, withdrawn=self.withdrawn, missing=missing), ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
