@@ -54,7 +54,7 @@ def _lacks(detail: SavepointDetail) -> Iterator[str]:
 
 def _takes(first: FirstSavepoint) -> str:
     if first.estimate is None:
-        return f"not known, because the cluster could not be looked at: {command('monitor', first.name)}"
+        return f"not known before the cluster is looked at again: {command('monitor', first.name)}"
     by = f"measured by {first.estimate.measured} restores" if first.estimate.measured else "by default rates; the first drill measures it"
     return f"about {span(first.estimate.total)}, {by}"
 

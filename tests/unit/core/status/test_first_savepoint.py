@@ -48,7 +48,7 @@ def test_what_it_has_not_is_named() -> None:
     [
         ({}, "about 42 s, by default rates"),
         ({"estimate": taking(3)}, "about 42 s, measured by 3 restores"),
-        ({"estimate": None}, "not known, because the cluster could not be looked at: streams-recovery monitor shop"),
+        ({"estimate": None}, "not known before the cluster is looked at again: streams-recovery monitor shop"),
     ],
 )
 def test_how_long_a_restore_takes(of: dict[str, object], told: str) -> None:
