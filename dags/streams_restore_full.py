@@ -39,7 +39,7 @@ def dag_of(scope: Scope) -> DAG:
     with requested(
         "streams_restore_full",
         scope,
-        params={**scope.source(*SOURCE), **PARAMS},
+        params={**scope.source(*SOURCE), **PARAMS, **scope.places},
         doc=__doc__,
         description="Restore an application in place, with its state",
     ) as dag:

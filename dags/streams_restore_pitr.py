@@ -42,7 +42,7 @@ def dag_of(scope: Scope) -> DAG:
     with requested(
         "streams_restore_pitr",
         scope,
-        params={**scope.source(*SOURCE), **PARAMS},
+        params={**scope.source(*SOURCE), **PARAMS, **scope.places},
         doc=__doc__,
         description="Bring an application to a moment in the past",
     ) as dag:

@@ -29,7 +29,8 @@ PARAMS = form.of(*Undo.FORM)
 
 def dag_of(scope: Scope) -> DAG:
     """The DAG of all applications, or of one that has DAGs of its own."""
-    with requested("streams_undo", scope, params=PARAMS, doc=__doc__, description="Bring back what was there before a restore") as dag:
+    params = {**PARAMS, **scope.places}
+    with requested("streams_undo", scope, params=params, doc=__doc__, description="Bring back what was there before a restore") as dag:
         name = scope.application
         open_restore = OpenRestoreOperator(application_name=name, strategy=Undo.KIND).as_setup()
         chain(

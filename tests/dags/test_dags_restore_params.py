@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from airflow.sdk.exceptions import AirflowException
@@ -10,10 +10,12 @@ from airflow.sdk.exceptions import AirflowException
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import STRATEGIES, parse
+from streams_recovery.core.repository.mirror import Where
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreTopics, Undo
+from streams_recovery.operators.base import place_of
 from tests.support.airflow.parsed_dags import (
     CLONE,
     DRILL,
@@ -94,6 +96,19 @@ def test_by_default_a_restore_replaces_nothing_and_saves_what_is_there(dags: dic
             assert (dag_id, asked.allow_ahead, asked.in_place, asked.groups, asked.source) == (PITR, False, False, (), "")
         case OfInterval():
             pytest.fail("no form asks for an interval")
+
+
+def test_what_the_commands_can_read_from_the_second_place_their_dags_can_too(dags: dict[str, Any]) -> None:
+    # streams-recovery restore, with a moment too, and undo: what else has --from there has no DAG.
+    assert {dag_id for dag_id, dag in dags.items() if "place" in dag.params} == {RESTORE, PITR, UNDO}
+    for dag_id in (RESTORE, PITR, UNDO):
+        param = dags[dag_id].params.get_param("place")
+        assert (param.resolve(), param.resolve("mirror")) == ("", "mirror")
+        with pytest.raises((AirflowException, ValueError)):
+            param.resolve("elsewhere")
+    for dag_id, place in ((RESTORE, Where.MIRROR), (REBUILD, None)):
+        task = dags[dag_id].get_task("load_records")
+        assert place_of(task, cast("Any", {"params": {"place": "mirror"}})) == place, "a run may have been triggered with anything"
 
 
 @pytest.mark.fault("F60")

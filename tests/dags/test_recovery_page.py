@@ -271,6 +271,31 @@ def test_the_screens_say_the_state_of_each_application(page: FastAPI, site: Site
     site.lose_repository()
 
 
+def test_while_the_repository_does_not_answer_the_page_leads_to_its_second_place(page: FastAPI, site: Site) -> None:
+    mirror = {"backend": "filesystem", "path": str(site.configs.parent / "second-place")}
+    storage = {"backend": "filesystem", "path": str(site.configs.parent / "secret-place"), "mirror": mirror}
+    for name in ("orders", "returns"):
+        site.configure(name, storage=storage)
+    parsed(dag_ids("orders", "payments", "returns"))
+    button, form = "Restore from the second place…", "start/restore-from-second-place"
+    admin, viewer = client_of(page, "admin"), client_of(page, "viewer")
+    assert button not in get(admin, "/applications/orders").text
+    assert get(admin, f"/applications/orders/{form}").status_code == 403, "it answers"
+    site.lose_repository()
+    again = client_of(new_page(), "admin")
+    for name in ("orders", "returns"):
+        # The one was never read by this process; it has a second place all the same.
+        assert get(again, f"/applications/{name}").text.count(button) == 1
+        text = get(again, f"/applications/{name}/{form}").text
+        assert 'data-dag="streams_restore_full"' in text
+        assert '<input id="f-place" name="place" value="mirror" readonly>' in text
+    assert button not in get(again, "/applications/payments").text, "it has no second place"
+    assert get(again, f"/applications/payments/{form}").status_code == 404
+    seen = client_of(new_page(), "viewer")
+    assert button not in get(seen, "/applications/orders").text
+    assert get(viewer, f"/applications/orders/{form}").status_code == 403
+
+
 @pytest.mark.fault("F62")
 def test_airflow_s_own_server_has_the_page_and_decides_who_triggers(site: Site) -> None:
     from airflow.api_fastapi.app import create_app

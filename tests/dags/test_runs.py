@@ -188,14 +188,7 @@ def test_a_check_reads_every_byte_and_finds_the_one_that_changed(counting: Count
 def test_savepoints_are_copied_to_the_second_place_and_what_is_broken_there_fails_the_run(
     counting: Counting, in_session: Submitter
 ) -> None:
-    second = counting.directory / "second"
-    counting.configure(
-        storage={
-            "backend": "filesystem",
-            "path": str(counting.directory / "repository"),
-            "mirror": {"backend": "filesystem", "path": str(second)},
-        }
-    )
+    second = counting.with_second_place()
     counting.worked("abcab")
     counting.savepoint(in_session)
     done = run(counting, "mirror", in_session, per_application=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.mirror import Where
 from streams_recovery.core.restore.report import RestoreReport, Verdict
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operations import restore
+from streams_recovery.workflows.restore import WIPE_STATE
 from tests.support.airflow.dag_runs import Done, run
 from tests.support.applications.counting import ZERO, Counting
 from tests.support.repository.intruder import Intruder
@@ -77,6 +79,44 @@ def test_an_undo_brings_back_what_a_restore_has_replaced(counting: Counting, in_
     assert whole(done), done
     assert counting.state() == before == {"a": 3, "b": 3, "c": 2, "nobody": 99}
     assert (counting.committed(), report_of(counting).savepoint_id) == (8, safety)
+
+
+@pytest.mark.way("second place")
+def test_a_lost_application_comes_back_from_the_second_place_while_the_repository_is_gone(
+    counting: Counting, in_session: Submitter
+) -> None:
+    counting.with_second_place()
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    assert run(counting, "mirror", in_session, per_application=True).state == "success"
+    counting.worked("cab")
+    counting.lose()
+    asked = {"application": counting.name, "place": "mirror"}
+    done = run(counting, "restore_full", in_session, **asked)
+    assert (done.by("failed"), done.jobs) == ({"plan"}, []), "the first place answers and has savepoints"
+
+    first = counting.directory / "repository"
+    first.rename(counting.directory / "lost")
+    done = run(counting, "restore_full", in_session, **asked)
+    assert whole(done), done
+    assert f"**Warning:** the first place {first} is not there: nobody else may use it meanwhile" in done.results["plan"]["text"]
+    assert not first.exists()
+    assert counting.state() == counting.truth() == {"a": 3, "b": 3, "c": 2}
+    with counting.recovery(place=Where.MIRROR) as recovery:
+        report = restore.evidence(recovery)[0]
+        assert (report.savepoint_id, report.verdict, report.rows) == (savepoint, Verdict.EQUAL, 5)
+        assert recovery.lock.holder() is None
+
+    # What a restore has begun is undone there too; and one that fails half way says where it goes on.
+    counting.spoil()
+    typed = {"replace": True, "confirm": counting.id, **asked}
+    assert whole(run(counting, "restore_full", in_session, **typed))
+    assert "nobody" not in counting.state()
+    del typed["replace"]
+    done = run(counting, "undo", in_session, changes={"wipe_state": {"takes": replace(WIPE_STATE, call=lambda *_: 1 / 0)}}, **typed)
+    assert done.state == "failed"
+    assert done.results["abandon"]["commands"][0].endswith(" --from mirror")
+    assert not first.exists()
 
 
 @pytest.mark.way("rescale")

@@ -5,7 +5,6 @@ Connections come without Airflow, from the same ``AIRFLOW_CONN_<ID>`` variables 
 
 from __future__ import annotations
 
-import enum
 import getpass
 import os
 import uuid
@@ -23,19 +22,19 @@ from streams_recovery.config.backup import SPARK_CONNECTION
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.connection import StoredConnection, ignored_text
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.forms import SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.project_files import config_directory
 from streams_recovery.core.repository.layout import Backend
+from streams_recovery.core.repository.mirror import FROM_PLACE, Where
 from streams_recovery.core.savepoint.request import MODE
-from streams_recovery.core.words import command
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
 from streams_recovery.operations import second_place
-from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status.current import kept_current
 from streams_recovery.storage.backends import credentials_in
@@ -68,18 +67,7 @@ Savepoint = Annotated[str, option(SAVEPOINT)]
 Mode = Annotated[QuiesceMode | None, option(MODE)]
 
 
-class Where(enum.StrEnum):
-    """A place of a repository beside the first one."""
-
-    MIRROR = "mirror"
-
-
-FromPlace = Annotated[
-    Where | None,
-    typer.Option(
-        "--from", help="mirror: the second place, `storage.mirror`, is read and written in place of the repository, which is lost."
-    ),
-]
+FromPlace = Annotated[Where | None, option(FROM_PLACE)]
 DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
 
@@ -93,35 +81,20 @@ def recovery_of(
     person is told why it counts as that; False for what only looks. Raises as ``require_lost`` does.
     """
     config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
-    if place is not None:
-        config = config.from_second_place
 
-    def applications() -> dict[str, ApplicationConfig]:
-        found = load_all(configs, os.environ).applications
-        if place is None:
-            return found
-        return {name: one if one.storage.second_place is None else one.from_second_place for name, one in found.items()}
+    def applications() -> Mapping[str, ApplicationConfig]:
+        return load_all(configs, os.environ).applications
 
     with (
-        _second_place_named(config, lost=place is None),
-        open_context(config, connections, process=this_process(), applications=applications, site=site, anew=anew) as recovery,
+        second_place.open_at(
+            config, connections, place, process=this_process(), applications=applications, site=site, anew=anew
+        ) as recovery,
         report_when_ended(recovery),
         kept_current(recovery),
     ):
         if place is not None and lost:
             say(f"Warning: {second_place.require_lost(recovery)}")
         yield recovery
-
-
-@contextmanager
-def _second_place_named(config: ApplicationConfig, *, lost: bool) -> Iterator[None]:
-    try:
-        yield
-    except RepositoryUnavailable as error:
-        if not lost or config.storage.second_place is None:
-            raise
-        more = command("savepoints", "list", config.name, "--from", "mirror"), command("restore", config.name, "--from", "mirror", "--plan")
-        raise error.then(*error.commands, *more) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, FromPlace, Where, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, Configs, FromPlace, recovery_of
 from streams_recovery.cli.screen import AsJson, failures, line, print_json, say
 from streams_recovery.config.loader import load_all
 from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.repository.mirror import Where
 from streams_recovery.core.status.info import ApplicationInfo, info_lines
 from streams_recovery.operations.status.info import application_info
 

@@ -14,7 +14,7 @@ import yaml
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND, show_plan, show_unasked
-from streams_recovery.cli.context import FromPlace, SavepointId, Where, new_run_id, option, recovery_of, requester
+from streams_recovery.cli.context import FromPlace, SavepointId, new_run_id, option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line, page, print_json, say, say_command, say_error
@@ -26,7 +26,7 @@ from streams_recovery.core.forms import reason_field
 from streams_recovery.core.remedies.locks import NO_RUN_LEFT, proof_of_death
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.core.repository.mirror import MirrorPlan, mirror_outline, mirror_text
+from streams_recovery.core.repository.mirror import MirrorPlan, Where, mirror_outline, mirror_text
 from streams_recovery.core.words import LATEST, command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock

@@ -13,13 +13,14 @@ import typer
 from streams_recovery.cli import runs
 from streams_recovery.cli.advice import advice
 from streams_recovery.cli.approval import BY_HAND, approved, show_plan
-from streams_recovery.cli.context import FromPlace, RestoreId, Where, option, recovery_of, requester
+from streams_recovery.cli.context import FromPlace, RestoreId, option, recovery_of, requester
 from streams_recovery.cli.form import Call, asks
 from streams_recovery.cli.runner import runner
 from streams_recovery.cli.screen import line, print_json, say, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside
 from streams_recovery.core.offsets.strategies import EXACT
+from streams_recovery.core.repository.mirror import Where
 from streams_recovery.core.rescale.numbers import PARTITIONS, PLACED_BY
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import AS_OF, GROUPS, IN_PLACE, OFFSETS, REASON

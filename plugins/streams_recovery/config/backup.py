@@ -279,6 +279,11 @@ class Storage(StoragePlace):
         """True where the second place is read and written in place of the repository."""
         return isinstance(self.mirror, FirstPlace)
 
+    @property
+    def place_option(self) -> tuple[str, ...]:
+        """The words by which a command reads and writes the same place."""
+        return ("--from", "mirror") if self.is_turned_round else ()
+
     @model_validator(mode="after")
     def _two_places(self) -> Self:
         second = self.second_place

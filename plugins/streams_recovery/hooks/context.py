@@ -11,8 +11,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.core.errors import PermanentError, RecoveryError, of_machine, without_secret_causes
 from streams_recovery.core.escaping import Markdown, visible
+from streams_recovery.core.repository.mirror import Where
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.second_place import open_at
 from streams_recovery.operations.status.current import kept_current
 from streams_recovery.workflows.step import Step
 
@@ -47,13 +49,15 @@ def _shown(argument: object) -> object:
 
 
 @contextmanager
-def context_of(application_name: str, site: str | None = None, *, anew: bool = False) -> Iterator[RecoveryContext]:
+def context_of(
+    application_name: str, site: str | None = None, *, anew: bool = False, place: Where | None = None
+) -> Iterator[RecoveryContext]:
     """The context of a configured application at ``site``, by default the site that it belongs to, with Airflow's connections. At its end the stored status has
-    the changes. Raises what loading and connecting raise. ``anew`` is as in ``open_context``.
+    the changes. Raises what loading and connecting raise. ``anew`` is as in ``open_context``, ``place`` as in ``open_at``.
     """
     config = load_application(application_name)
     with (
-        open_context(config, AirflowConnections(), applications=load_applications, site=site, anew=anew) as recovery,
+        open_at(config, AirflowConnections(), place, applications=load_applications, site=site, anew=anew) as recovery,
         kept_current(recovery),
     ):
         yield recovery

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.archive.log import ArchiveEntry
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, RepositoryUnavailable
 from streams_recovery.core.repository.encryption import EncryptionState
-from streams_recovery.core.repository.mirror import SecondPlace, second_place
+from streams_recovery.core.repository.lease import HolderProcess
+from streams_recovery.core.repository.mirror import SecondPlace, Where, second_place
 from streams_recovery.core.words import command
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import ConnectionSource, RecoveryContext, open_context
+from streams_recovery.operations.ownership import Applications
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.archive_logs import archive_entries
 from streams_recovery.storage.conditional_put import CredentialsExpired, NoBucket, Retries
@@ -22,6 +27,40 @@ from streams_recovery.storage.savepoints import SavepointStore
 _PATIENCE: Final = Retries(attempts=2, request_seconds=5.0)
 # Newest entries of an archive that may all be questions to an archiver.
 _ENTRIES: Final = 50
+
+
+@contextmanager
+def open_at(
+    config: ApplicationConfig,
+    connections: ConnectionSource,
+    place: Where | None = None,
+    *,
+    applications: Applications,
+    process: HolderProcess | None = None,
+    site: str | None = None,
+    anew: bool = False,
+) -> Iterator[RecoveryContext]:
+    """``open_context`` with the repository at ``place``, by default the first one: where that one does not answer, the error names the commands that read
+    the second one. Raises ``ConfigInvalid`` without a second one.
+    """
+
+    def turned_round() -> dict[str, ApplicationConfig]:
+        return {name: one if one.storage.second_place is None else one.from_second_place for name, one in applications().items()}
+
+    here, known = (config, applications) if place is None else (config.from_second_place, turned_round)
+    try:
+        with open_context(here, connections, process=process, applications=known, site=site, anew=anew) as recovery:
+            yield recovery
+    except RepositoryUnavailable as error:
+        if place is not None or config.storage.second_place is None:
+            raise
+        more = command("savepoints", "list", config.name, "--from", "mirror"), command("restore", config.name, "--from", "mirror", "--plan")
+        raise error.then(*error.commands, *more) from None
+
+
+def lost_if_turned_round(recovery: RecoveryContext) -> str:
+    """Why the first place counts as lost where the second one is used in its stead, else empty. Raises as ``require_lost`` does."""
+    return require_lost(recovery) if recovery.config.storage.is_turned_round else ""
 
 
 def require_lost(recovery: RecoveryContext) -> str:

@@ -189,7 +189,7 @@ def half_there(recovery: RecoveryContext, restore_id: str, error: NotFound) -> N
         f"restore {restore_id} of {recovery.application_id} has a journal, and what it was to do is gone: nobody can go on with it",
         next_step="make sure that the application works as it is, or restore it again; then dismiss this restore",
         restore=restore_id,
-    ).then(command("dismiss", recovery.config.name, restore_id))
+    ).then(command("dismiss", recovery.config.name, restore_id, *recovery.config.storage.place_option))
 
 
 def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
@@ -312,7 +312,10 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
             f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace topics: its state is no savepoint",
             next_step=f"{ways}. Dismiss it only where the application was brought back in another way: that says that its state is whole",
             restore=restore_id,
-        ).then(command("resume", recovery.config.name, restore_id), command("dismiss", recovery.config.name, restore_id))
+        ).then(
+            command("resume", recovery.config.name, restore_id, *recovery.config.storage.place_option),
+            command("dismiss", recovery.config.name, restore_id, *recovery.config.storage.place_option),
+        )
 
 
 def dismiss(recovery: RecoveryContext, restore_id: str) -> None:
@@ -338,7 +341,7 @@ def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:
             f"how far restore {restore_id} of {recovery.application_id} came is not known: {error.reason}",
             next_step=f"{error.next_step}; when there was no such restore, or it is over, dismiss it",
             **error.facts,
-        ).then(command("dismiss", recovery.config.name, restore_id)) from None
+        ).then(command("dismiss", recovery.config.name, restore_id, *recovery.config.storage.place_option)) from None
 
 
 def readable_back(recovery: RecoveryContext, restore_id: str) -> Iterator[JournalEntry]:

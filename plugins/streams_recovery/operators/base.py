@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -23,6 +24,7 @@ from streams_recovery.config.sandbox_application import clone_of
 from streams_recovery.core import codec
 from streams_recovery.core.approval import outdated, refusal
 from streams_recovery.core.codec import document
+from streams_recovery.core.repository.mirror import FROM_PLACE, Where
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import run_name
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
@@ -69,13 +71,17 @@ class StepOperator(Logged, BaseOperator):
         started = time.monotonic()
         if self.after_approval:
             require_answer(self, self.approval_of or self.application_name, context)
-        with airflow_errors(self.takes), context_of(self.application_name, self.site(), anew=self.anew) as recovery:
+        with airflow_errors(self.takes), self.opened(context) as recovery:
             result = self.step(recovery, context)
         plain = codec.encode(result)
         self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(plain)[:_LOGGED_CHARACTERS])
         if result is not None:
             self._tell(result)
         return plain
+
+    def opened(self, context: Context) -> AbstractContextManager[RecoveryContext]:
+        """The application's context, where the step is taken."""
+        return context_of(self.application_name, self.site(), anew=self.anew, place=place_of(self, context))
 
     def on_kill(self) -> None:
         """End the programs that run for the step. Airflow tells a task to end by this alone, and kills it seconds later."""
@@ -122,6 +128,12 @@ def declared_params(operator: BaseOperator, params_json: str) -> dict[str, Any]:
     """The run's params that the DAG or the task declares. Airflow passes on whatever else a run was triggered with, and no schema has checked that."""
     declared = {*operator.dag.params, *operator.params}
     return {name: value for name, value in document(params_json).items() if name in declared}
+
+
+def place_of(operator: BaseOperator, context: Context) -> Where | None:
+    """The place of the repository in a run: the second one where the DAG asks for it and the person has said so. All of its steps are taken there."""
+    given = context["params"].get(FROM_PLACE.name) if FROM_PLACE.name in operator.dag.params else None
+    return Where(given) if given else None
 
 
 def original_of(clone_name: str) -> str:

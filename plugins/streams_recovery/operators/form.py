@@ -20,6 +20,7 @@ from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.names import NAME
 from streams_recovery.core.panels import is_shared_dag_drawn
 from streams_recovery.core.remedies.access import enforce_approvers, enforce_roles
+from streams_recovery.core.repository.mirror import FROM_PLACE
 from streams_recovery.operators.base import savepoints_of
 
 MOMENT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+)$"
@@ -112,7 +113,8 @@ class Scope:
 
     ``suffix`` ends the DAG's id. ``application`` is the application's name, or the template of it when it is not ``known``. ``chosen`` is the param that
     chooses, empty for one.
-    ``sources`` are the applications whose savepoints a restore may begin from. ``savepoints`` are the assets that it reads.
+    ``sources`` are the applications whose savepoints a restore may begin from. ``savepoints`` are the assets that it reads. ``second_place`` is true where
+    one of them has one.
     """
 
     suffix: str
@@ -123,11 +125,17 @@ class Scope:
     tags: Sequence[str]
     access_control: Rights | None
     savepoints: Sequence[Asset]
+    second_place: bool
 
     @property
     def known_name(self) -> str:
         """The application's name. Empty when a param chooses it."""
         return self.application if self.known else ""
+
+    @property
+    def places(self) -> dict[str, Param]:
+        """The param that says where the repository is, none where there is no second place."""
+        return of(FROM_PLACE) if self.second_place else {}
 
     def source(self, title: str, description: str) -> dict[str, Param]:
         """The param that names one of ``sources``, none when there are none."""
@@ -176,6 +184,7 @@ def scopes(workflow: str, applications: Mapping[str, ApplicationConfig], **chose
         tags=(),
         access_control=None,
         savepoints=[savepoints_of(name) for name in names],
+        second_place=any(config.storage.second_place is not None for config in offered.values()),
     )
     for_all = [shared] if is_shared_dag_drawn(workflow, [config.dags.without for config in applications.values()]) else []
     return [*for_all, *(_own(name, config) for name, config in offered.items() if config.access.own_dags)]
@@ -193,6 +202,7 @@ def _own(name: str, config: ApplicationConfig) -> Scope:
         tags=(name,),
         access_control=rights(config.access),
         savepoints=[savepoints_of(one) for one in (name, *sources)],
+        second_place=config.storage.second_place is not None,
     )
 
 

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from streams_recovery.config.loader import load_application
 from streams_recovery.config.offsets import inside
 from streams_recovery.core.approval import approval
+from streams_recovery.core.escaping import joined, md
 from streams_recovery.core.project_files import config_directory
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
@@ -22,6 +23,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest
 from streams_recovery.operations.restore.strategies.requested import RequestReader
+from streams_recovery.operations.second_place import lost_if_turned_round
 from streams_recovery.operators.base import (
     NOTHING,
     ParamsOperator,
@@ -78,8 +80,9 @@ class PlanRestoreOperator(RequestedOperator):
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str | None]:
         request, began_at = self.request, recovery.clock()
+        lost = lost_if_turned_round(recovery)
         planned = restore.plan(recovery, request)
-        text = planned.text
+        text = joined([md("> **Warning:** {}", lost), md(""), planned.text]) if lost else planned.text
         self.log.info("%s", text)
         require_agreement(planned, request.safeguards)
         return {"hash": approval(planned), "savepoint": planned.savepoint_id, "text": text, "began_at": str(began_at)}
@@ -100,6 +103,7 @@ class OpenRestoreOperator(RequestedOperator):
         self.patience = patience
 
     def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
+        lost_if_turned_round(recovery)
         return restore.open_restore(
             recovery,
             self.request,

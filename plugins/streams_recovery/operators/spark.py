@@ -27,7 +27,7 @@ from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
-from streams_recovery.operators.base import needed_results, results_of, site_of, treatment
+from streams_recovery.operators.base import needed_results, place_of, results_of, site_of, treatment
 from streams_recovery.storage.objects import read_receipt
 from streams_recovery.workflows import maintenance, restore, savepoint
 from streams_recovery.workflows.step import JobOutcome, JobStep
@@ -57,7 +57,7 @@ class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
         with airflow_errors(self.takes):
             needed = needed_results(self.takes, self.results)
         try:
-            with airflow_errors(self.takes), context_of(self.application_name, site_of(needed)) as recovery:
+            with airflow_errors(self.takes), context_of(self.application_name, site_of(needed), place=place_of(self, context)) as recovery:
                 return codec.encode(self._taken(recovery, needed, context))
         except (AirflowFailException, RecoveryError):
             if not self.takes.may_fail(needed[0]):

@@ -12,6 +12,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.approval import refusal
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.outputs.comparison import BEGIN, RELATIVE, TOLERANCE
+from streams_recovery.core.repository.mirror import FROM_PLACE, Where
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry, site_of
 from streams_recovery.core.rescale.numbers import HISTORY, PARTITIONS
 from streams_recovery.core.restore.failover import LOST, TO
@@ -20,7 +21,7 @@ from streams_recovery.core.rollout.cutover import STEP
 from streams_recovery.core.savepoint.request import REASON as SAVEPOINT_REASON
 from streams_recovery.core.state.inspection import KEY, OTHER, STORE, STORES, TOPIC
 from streams_recovery.core.status.instant import Instant, Way
-from streams_recovery.core.words import LIVE
+from streams_recovery.core.words import LATEST, LIVE
 from streams_recovery.ui.overview import iso
 
 
@@ -61,6 +62,24 @@ def actions(
 ) -> tuple[Action, ...]:
     """The actions that this user may start, for the chosen instant. ``entry`` says at which site the application is."""
     return tuple(_possible(config, plan, configured, may_trigger, entry))
+
+
+def lost_actions(config: ApplicationConfig, may_trigger: Callable[[str], bool]) -> tuple[Action, ...]:
+    """The actions that this user may start while the repository does not answer: the way back from its second place."""
+    dag = _dag("restore_full", config, may_trigger)
+    if config.storage.second_place is None or dag is None:
+        return ()
+    action = _restore(config, LATEST, dag)
+    place = _field(FROM_PLACE, kind="fixed", value=Where.MIRROR.value)
+    return (
+        replace(
+            action,
+            what="restore-from-second-place",
+            label="Restore from the second place…",
+            explains=f"{action.explains} It is refused while the first place answers and has savepoints.",
+            fields=(*action.fields[:-1], place, action.fields[-1]),
+        ),
+    )
 
 
 def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | None]:

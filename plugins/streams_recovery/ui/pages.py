@@ -186,9 +186,10 @@ class Pages:
         known, clock = self._statuses.of([name])[name], now()
         row = overview.overview(name, known, clock)
         if known.report is None:
-            return page("unobserved.html", root="../", now=clock, row=row)
+            lost = _lost(visitor, config, known)
+            return page("unobserved.html", root="../", now=clock, row=row, name=name, actions=lost)
         view = view_of(known.report, at, window, clock)
-        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
+        possible = self._possible(visitor, config, known, view.plan)
         compares = _compares(config)
         inspections, unread = self._outputs(config) if compares else ([], None)
         return page(
@@ -230,21 +231,27 @@ class Pages:
         """The plan for a chosen instant, as a part of the screen: what the slider asks for."""
         config, known = self._observed(visitor, name)
         view = view_of(_report(known), at, window, now())
-        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
+        possible = self._possible(visitor, config, known, view.plan)
         return page("_instant.html", root="../", name=name, view=view, rows=plan_rows(view.plan), actions=possible)
 
     def start(self, visitor: Visitor, name: str, what: str, at: str) -> Response:
         """The form of one action, filled in."""
         config, known = self._observed(visitor, name)
         clock = now()
-        plan = instant(_report(known), _moment(at, clock), now=clock)
-        possible = actions.actions(config, plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
-        action = next((one for one in possible if one.what == what), None)
+        back = f"applications/{quote(name)}"
+        action = next((one for one in _lost(visitor, config, known) if one.what == what), None)
+        if action is None:
+            plan = instant(_report(known), _moment(at, clock), now=clock)
+            action = next((one for one in self._possible(visitor, config, known, plan) if one.what == what), None)
+            back += f"?at={plan.moment}"
         if action is None:
             raise HTTPException(403, "You may not start this, or it is not possible for this instant.")
-        return page(
-            "start.html", root="../../../", now=clock, name=name, action=action, back=f"applications/{quote(name)}?at={plan.moment}"
-        )
+        return page("start.html", root="../../../", now=clock, name=name, action=action, back=back)
+
+    def _possible(self, visitor: Visitor, config: ApplicationConfig, known: KnownStatus, plan: Instant) -> tuple[actions.Action, ...]:
+        """What this user may start for an instant, the way back from the second place first."""
+        possible = actions.actions(config, plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
+        return (*_lost(visitor, config, known), *possible)
 
     def start_on_savepoint(self, visitor: Visitor, name: str, savepoint_id: str, what: str) -> Response:
         """The form of one action on a savepoint. The run itself says when there is no such savepoint."""
@@ -385,6 +392,11 @@ def _used_by(report: StatusReport | None, savepoint_id: str) -> list[RunSummary]
     """The runs that brought this savepoint back, newest first."""
     found = [run for run in (report.runs if report else ()) if run.savepoint_id == savepoint_id]
     return sorted(found, key=lambda run: run.began_at, reverse=True)
+
+
+def _lost(visitor: Visitor, config: ApplicationConfig, known: KnownStatus) -> tuple[actions.Action, ...]:
+    """The way back from the second place, none while the first one answers."""
+    return actions.lost_actions(config, visitor.may_trigger) if known.problem else ()
 
 
 def _report(known: KnownStatus) -> StatusReport:

@@ -20,12 +20,14 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.mirror import Where
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.operations.second_place import open_at
 from tests.support.applications.pair import Here
 from tests.support.applications.small import asked
 
@@ -102,6 +104,13 @@ class Counting:
         }
         (self.directory / f"{self.name}.yaml").write_text(json.dumps(config | self.sections))
 
+    def with_second_place(self) -> Path:
+        """Give its repository a second place. Returns that directory."""
+        second = self.directory / "second"
+        first = {"backend": "filesystem", "path": str(self.directory / "repository")}
+        self.configure(storage={**first, "mirror": {"backend": "filesystem", "path": str(second)}})
+        return second
+
     def deploys(self, version: str, **more: Any) -> None:
         """Let an upgrade in place deploy this version, watch it for two seconds, and take it back to the version ``old``."""
         command, back = ([sys.executable, str(DEPLOYER), str(self.directory), name] for name in (version, "old"))
@@ -115,8 +124,9 @@ class Counting:
         return log.read_text().splitlines() if log.exists() else []
 
     @contextmanager
-    def recovery(self, name: str | None = None) -> Iterator[RecoveryContext]:
-        with open_context(load_named(name or self.name, self.directory, {}), EnvironmentConnections(self.variables)) as recovery:
+    def recovery(self, name: str | None = None, place: Where | None = None) -> Iterator[RecoveryContext]:
+        config = load_named(name or self.name, self.directory, {})
+        with open_at(config, EnvironmentConnections(self.variables), place, applications=dict) as recovery:
             yield recovery
 
     def build(self) -> None:

@@ -13,12 +13,13 @@ from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.panels import DagGroup
+from streams_recovery.core.repository.mirror import Where
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, Rebuild, Rescale
-from streams_recovery.ui.actions import Action, actions, savepoint_actions
+from streams_recovery.ui.actions import Action, actions, lost_actions, savepoint_actions
 from streams_recovery.ui.overview import commands_of
 from tests.support.airflow.recovery_page import Site, at_sites
 from tests.support.examples.statuses import HOUR, NOW, report, summary
@@ -140,6 +141,19 @@ def test_without_a_savepoint_one_can_only_be_taken(configured: dict[str, Applica
 def test_from_a_minimal_savepoint_the_state_is_rebuilt(configured: dict[str, ApplicationConfig]) -> None:
     status = replace(report(), savepoints=(summary(0, profile=Profile.MINIMAL),))
     assert started(configured, instant(status, NOW)).keys() == {"rebuild", "savepoint"}
+
+
+def test_a_lost_repository_leads_to_a_restore_from_its_second_place(tmp_path: Path) -> None:
+    page = Site(tmp_path)
+    page.configure("alone")
+    page.configure("orders", storage={"backend": "filesystem", "path": "/one", "mirror": {"backend": "filesystem", "path": "/two"}})
+    configured = load_all(page.configs, {}).applications
+    assert lost_actions(configured["alone"], anything) == ()
+    assert lost_actions(configured["orders"], lambda _: False) == ()
+    [found] = lost_actions(configured["orders"], anything)
+    assert (found.dag_id, values(found)["place"], values(found)["savepoint"]) == ("streams_restore_full", Where.MIRROR, "latest")
+    [place] = [field for field in found.fields if field.name == "place"]
+    assert place.kind == "fixed", "nobody changes it by mistake"
 
 
 def test_commands_are_quoted_for_a_shell() -> None:

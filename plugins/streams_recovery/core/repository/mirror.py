@@ -6,16 +6,37 @@ manifest does, and then it is whole. Nothing is overwritten there, and nothing i
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.escaping import Markdown, code, joined, md
+from streams_recovery.core.forms import LAST, FieldKind, FormField
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.words import is_id, moment, moment_of
 
 _ENTRY: Final = re.compile(r"[0-9]{12}\.json")
+
+
+class Where(enum.StrEnum):
+    """A place of a repository beside the first one."""
+
+    MIRROR = "mirror"
+
+
+# It is no part of a request: it says where the repository is that all steps read and write.
+FROM_PLACE: Final = FormField(
+    name="place",
+    title="Read from the second place",
+    kind=FieldKind.CHOICE,
+    help="For a repository that is lost: its second place is read and written in its stead. Refused while the first one answers and has savepoints.",
+    option="from",
+    option_help="mirror: the second place, `storage.mirror`, is read and written in place of the repository, which is lost.",
+    choices={"": "No: the repository", Where.MIRROR.value: "Yes: storage.mirror in its stead"},
+    rank=LAST,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

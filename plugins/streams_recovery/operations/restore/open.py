@@ -247,7 +247,7 @@ def end_lock(recovery: RecoveryContext, ticket: RestoreTicket, purpose: str) -> 
 
 def resume_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
     """The command that goes on with a restore that has failed: it has given its lock back by then, so none of its tasks can be cleared."""
-    return command("resume", recovery.config.name, ticket.restore_id, "--approve", ticket.plan_hash)
+    return command("resume", recovery.config.name, ticket.restore_id, "--approve", ticket.plan_hash, *recovery.config.storage.place_option)
 
 
 def _bring_back(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> tuple[str, ...]:
@@ -326,7 +326,7 @@ def check_free(recovery: RecoveryContext, restore_id: str, *, take_over: bool) -
         owner=held.owner,
         purpose=held.purpose,
         expires_at=held.expires_at,
-    ).then(*((command("resume", name, restore_id, "--take-over"),) if own else remedy.commands))
+    ).then(*((command("resume", name, restore_id, "--take-over", *recovery.config.storage.place_option),) if own else remedy.commands))
 
 
 def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
@@ -382,7 +382,7 @@ def _ticket(recovery: RecoveryContext, restore_id: str) -> RestoreTicket:
             f"there is no restore {restore_id} of {recovery.application_id}",
             next_step="use the id that the failed run names; without an id the newest restore that failed is resumed",
             restore=restore_id,
-        ).then(command("resume", recovery.config.name)) from None
+        ).then(command("resume", recovery.config.name, *recovery.config.storage.place_option)) from None
 
 
 def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
@@ -418,4 +418,4 @@ def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
             f"restore {ticket.restore_id} was followed by a later one",
             next_step=f"resume {newest}" if newest else "nothing is left to do: the later one replaced it",
             newest=newest,
-        ).then(*((command("resume", recovery.config.name, newest),) if newest else ()))
+        ).then(*((command("resume", recovery.config.name, newest, *recovery.config.storage.place_option),) if newest else ()))
