@@ -1,27 +1,26 @@
-"""Placing records anew: a proof of where they lie, one task a class of partitions that writes them, and what both sides hold. No value is shuffled."""
+"""Placing records anew: a proof of where they lie, one task a class of partitions that writes them, and what both sides hold. Nothing is shuffled."""
 
 from __future__ import annotations
 
-import hashlib
-import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.log_digest import NOTHING, LogDigest, LogHeld
+from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, places, timed, values_moved, without_partitions
 from spark_jobs.transforms.segment_reader import archived_batches
-from spark_jobs.transforms.task_runner import attempt_name, collected, in_tasks, run_tasks
+from spark_jobs.transforms.task_runner import attempt_name, run_tasks
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
 from streams_recovery.core.repository.compaction_proof import RescaledLog
@@ -36,56 +35,61 @@ from streams_recovery.segments.files import workspace
 
 # New partitions that one task writes: of more, several tasks read the same old ones.
 _WRITTEN_AT_ONCE: Final = 8
-_LENGTHS: Final = struct.Struct("<qii")
-# Of a digest, each in a number of its own, so that sums of many have room.
-_PARTS: Final = ("h0", "h1", "h2", "h3")
-_DIGESTED: Final = "topic int, key binary, at long, offset long, h0 long, h1 long, h2 long, h3 long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassToPlace:
-    """Old partitions whose records go to the new partitions ``into``, and to other ones that other tasks write."""
+    """Old partitions whose records go to the new partitions ``into``, and to other ones that other tasks write. One task of these is the ``first``."""
 
     topic: TopicToPlace
     form: KeyForm | None
     into: tuple[int, ...]
+    first: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPlaced:
-    """The new partitions of a class that one task has written."""
+    """The new partitions of a class that one task has written, and what the old ones held, of the first one."""
 
     partitions: tuple[PartitionPlaced, ...]
+    before: LogHeld
 
 
-class TopicHeld(NamedTuple):
-    """What one side of a topic holds. The digest is over all records, and the newest of each key, in any order."""
-
-    keys: int
-    rows: int
-    digest: str
-
-
-_NOTHING: Final = TopicHeld(0, 0, hashlib.sha256().hexdigest())
-
-
-def rescale(spark: SparkSession, spec: RescaleSpec, access: JobAccess) -> RescaleResult:
+def rescale(context: Tasks, spec: RescaleSpec, access: JobAccess) -> RescaleResult:
     """Prove the topics of a specification, and place their records unless only the proof is wanted. Raises ``TaskFailed`` and ``Refused`` for what cannot be
     placed, ``Damaged`` for files that are not what they should be.
     """
     started = time.monotonic()
-    proofs = _proofs(spark, spec, access)
+    proofs = _proofs(context, spec, access)
     if spec.prove_only:
         return RescaleResult(proofs=proofs, partitions=(), logs=(), seconds=time.monotonic() - started)
-    forms, common = [proof.form for proof in proofs], replace(spec, topics=())
-    classes = [one for topic, form in zip(spec.topics, forms, strict=True) for one in _classes(topic, form)]
+    common = replace(spec, topics=())
+    classes = [one for topic, proof in zip(spec.topics, proofs, strict=True) for one in _classes(topic, proof.form)]
     doing = Doing(name="placing records", records=sum(one.topic.rows for one in classes))
-    placed = run_tasks(spark.sparkContext, classes, lambda one: place(one, common, access), ClassPlaced, lambda one: one.topic.rows, doing)
+    placed = run_tasks(context, classes, lambda one: place(one, common, access), ClassPlaced, lambda one: one.topic.rows, doing)
     partitions = tuple(part for one in placed for part in one.partitions)
-    before = _held(spark, spec.topics, forms, access, new=False)
-    after = _held(spark, [_written(topic, partitions) for topic in spec.topics], forms, access, new=True)
-    logs = tuple(map(_log, spec.topics, forms, before, after))
+    before = _by_topic((one.topic.topic.name, done.before) for one, done in zip(classes, placed, strict=True))
+    after = _read_back(context, spec.topics, proofs, partitions, access)
+    logs = tuple(_log(topic, proof, before[proof.topic], after[proof.topic]) for topic, proof in zip(spec.topics, proofs, strict=True))
     return RescaleResult(proofs=proofs, partitions=partitions, logs=logs, seconds=time.monotonic() - started)
+
+
+def _by_topic(held: Iterable[tuple[str, LogHeld]]) -> dict[str, LogHeld]:
+    found = defaultdict[str, LogHeld](lambda: NOTHING)
+    for topic, one in held:
+        found[topic] += one
+    return found
+
+
+def _read_back(
+    context: Tasks, topics: Sequence[TopicToPlace], proofs: Sequence[FormProof], placed: Sequence[PartitionPlaced], access: JobAccess
+) -> dict[str, LogHeld]:
+    """What the new partitions of each topic hold, by the files as they were stored."""
+    written = [(_written(topic, placed), proof.form) for topic, proof in zip(topics, proofs, strict=True)]
+    items = [(replace(topic, partitions=(part,)), form) for topic, form in written for part in topic.partitions]
+    doing = Doing(name="reading new records back", records=sum(topic.rows for topic, _ in items))
+    held = run_tasks(context, items, lambda item: read_back(*item, access), LogHeld, lambda item: item[0].rows, doing)
+    return _by_topic((topic.topic.name, one) for (topic, _), one in zip(items, held, strict=True))
 
 
 def _written(topic: TopicToPlace, placed: Sequence[PartitionPlaced]) -> TopicToPlace:
@@ -99,13 +103,13 @@ def _written(topic: TopicToPlace, placed: Sequence[PartitionPlaced]) -> TopicToP
     return replace(topic, topic=replace(topic.topic, old=topic.topic.new), partitions=parts, primary=primary)
 
 
-def _log(topic: TopicToPlace, form: KeyForm | None, before: TopicHeld, after: TopicHeld) -> RescaledLog:
+def _log(topic: TopicToPlace, proof: FormProof, before: LogHeld, after: LogHeld) -> RescaledLog:
     return RescaledLog(
-        topic=topic.topic.name,
+        topic=proof.topic,
         old=topic.topic.old,
         new=topic.topic.new,
-        form=form,
-        records=before.rows,
+        form=proof.form,
+        records=proof.records,
         keys_before=before.keys,
         keys_after=after.keys,
         digest_before=before.digest,
@@ -113,10 +117,10 @@ def _log(topic: TopicToPlace, form: KeyForm | None, before: TopicHeld, after: To
     )
 
 
-def _proofs(spark: SparkSession, spec: RescaleSpec, access: JobAccess) -> tuple[FormProof, ...]:
+def _proofs(context: Tasks, spec: RescaleSpec, access: JobAccess) -> tuple[FormProof, ...]:
     items = [replace(topic, partitions=(part,)) for topic in spec.topics for part in topic.partitions]
     doing = Doing(name="proving where records lie", records=sum(one.rows for one in items))
-    seen = run_tasks(spark.sparkContext, items, lambda one: prove(one, access), PartitionSeen, lambda one: one.rows, doing)
+    seen = run_tasks(context, items, lambda one: prove(one, access), PartitionSeen, lambda one: one.rows, doing)
     of_topic: dict[str, list[PartitionSeen]] = {}
     for one in seen:
         of_topic.setdefault(one.tp.topic, []).append(one)
@@ -172,7 +176,7 @@ def _classes(topic: TopicToPlace, form: KeyForm | None) -> Iterator[ClassToPlace
         mine = replace(topic, partitions=tuple(part for part in topic.partitions if part.partition in wanted.sources(number)))
         into = range(number, wanted.new, wanted.classes)
         for at in range(0, len(into), _WRITTEN_AT_ONCE):
-            yield ClassToPlace(topic=mine, form=form, into=tuple(into[at : at + _WRITTEN_AT_ONCE]))
+            yield ClassToPlace(topic=mine, form=form, into=tuple(into[at : at + _WRITTEN_AT_ONCE]), first=at == 0)
 
 
 def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPlaced:
@@ -183,8 +187,11 @@ def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPl
     numbers = np.array([part.partition for part in topic.partitions], np.int64)
     with workspace("records are placed anew") as directory:
         logs = {number: _NewLog(directory, topic.topic.name, number, spec, access) for number in wanted.into}
+        digest = LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED) if wanted.first else None
         for read in (True, False) if topic.topic.history else (False,):
-            for batch, which in in_stream_time([_rows(topic, part, access, read=read) for part in topic.partitions]):
+            parts = [counted(_rows(topic, part, access, read=read)) for part in topic.partitions]
+            several = parts if digest is None else [_digested(rows, topic, wanted.form, digest) for rows in parts]
+            for batch, which in in_stream_time(several):
                 old, keyless = numbers[which], batch.column("key").is_null().to_numpy(zero_copy_only=False)
                 new = np.full(len(batch), NOWHERE, np.int64) if wanted.form is None else places(topic, wanted.form, batch, topic.topic.new)
                 # Wherever they lie: of the class, so that it is one order.
@@ -194,7 +201,8 @@ def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPl
                     log.add(moved.filter(pa.array(new == number)))
                 end += len(batch)
             unread_from = end if read else unread_from
-        return ClassPlaced(partitions=tuple(log.closed(end, unread_from) for log in logs.values()))
+        before = NOTHING if digest is None else digest.held()
+        return ClassPlaced(partitions=tuple(log.closed(end, unread_from) for log in logs.values()), before=before)
 
 
 def _moved(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers, new: Numbers, first: int) -> pa.RecordBatch:
@@ -256,49 +264,28 @@ class _NewLog:
         self._ranges.append(CopiedRange(start=start, end=end, file=segment.stored_as(key)))
 
 
-def _held(
-    spark: SparkSession, topics: Sequence[TopicToPlace], forms: Sequence[KeyForm | None], access: JobAccess, *, new: bool
-) -> list[TopicHeld]:
-    """What one side of each topic holds: all records, and the newest one of each key. Spark shuffles keys and digests, no values."""
-    items = [(number, replace(topic, partitions=(part,))) for number, topic in enumerate(topics) for part in topic.partitions]
-
-    def rows(item: tuple[int, TopicToPlace]) -> Iterator[pa.RecordBatch]:
-        return digested(*item, forms[item[0]], access, check=new)
-
-    doing = Doing(name="digesting new records" if new else "digesting records", records=sum(topic.rows for topic in topics))
-    found = in_tasks(spark, items, rows, _DIGESTED, lambda item: item[1].rows, doing)
-    # Records without a key come from several partitions, which have no order among them.
-    newest = F.when(F.col("key").isNotNull(), F.max_by(F.struct(*_PARTS), "offset")).alias("newest")
-    rows_of_key = F.count(F.lit(1)).alias("rows")
-    keys = found.groupBy("topic", "key", "at").agg(newest, rows_of_key, *(F.sum(part).alias(part) for part in _PARTS))
-    sums = [F.sum(name) for part in _PARTS for name in (part, f"newest.{part}")]
-    held = collected(keys.groupBy("topic").agg(F.count("key"), F.sum("rows"), F.array(*sums)))
-    of_topic = {number: TopicHeld(keys, rows, hashlib.sha256(repr(digest).encode()).hexdigest()) for number, keys, rows, digest in held}
-    return [of_topic.get(number, _NOTHING) for number in range(len(topics))]
-
-
-def digested(number: int, topic: TopicToPlace, form: KeyForm | None, access: JobAccess, *, check: bool) -> Iterator[pa.RecordBatch]:
-    """Key, offset and digest of each row of the one partition of ``topic``. With ``check`` each lies where its key puts it, and names the partitions that it
-    should. Runs in a task.
-    """
+def read_back(topic: TopicToPlace, form: KeyForm | None, access: JobAccess) -> LogHeld:
+    """What the one new partition of ``topic`` holds. Each record lies where its key puts it, and names the partitions that it should. Runs in a task."""
     (part,) = topic.partitions
-    for batch in counted(_rows(topic, part, access)):
-        if check:
+    with workspace("new records are read back") as directory:
+        digest = LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED)
+        for batch in _digested(counted(_rows(topic, part, access)), topic, form, digest):
             _check_placed(topic, form, batch, part.partition)
-        stamps, keys, headers = (batch.column(name).to_pylist() for name in ("timestamp", "key", "headers"))
-        digests = map(_digest, stamps, keys, without_partitions(topic, form, batch), headers)
-        parts = np.frombuffer(b"".join(digests), "<u4").reshape(-1, len(_PARTS)).astype(np.int64)
-        # Of a versioned store each version is a key of its own.
-        at = batch.column("timestamp") if topic.kind is StoreKind.VERSIONED else pa.array(np.zeros(len(batch), np.int64))
-        numbers = pa.repeat(pa.scalar(number, pa.int32()), len(batch))
-        names = ["topic", "key", "at", "offset", *_PARTS]
-        yield pa.record_batch([numbers, batch.column("key"), at, batch.column("offset"), *map(pa.array, parts.T)], names=names)
+        return digest.held()
 
 
-def _digest(timestamp: int, key: bytes | None, value: bytes | None, headers: Any) -> bytes:
-    lengths = _LENGTHS.pack(timestamp, -1 if key is None else len(key), -1 if value is None else len(value))
-    more = repr(headers).encode() if headers else b""
-    return hashlib.blake2b(b"".join((lengths, key or b"", value or b"", more)), digest_size=4 * len(_PARTS)).digest()
+def _digested(rows: Iterator[pa.RecordBatch], topic: TopicToPlace, form: KeyForm | None, digest: LogDigest) -> Iterator[pa.RecordBatch]:
+    """The ``rows`` of a log as they are, each added to ``digest``. Raises ``Damaged`` where they do not come in the order of offsets."""
+    last = -1
+    for batch in rows:
+        offsets = batch.column("offset").to_numpy()
+        if len(batch) and (offsets[0] <= last or (np.diff(offsets) <= 0).any()):
+            raise Damaged(
+                f"records of {topic.topic.name} are not in the order of offsets", next_step="verify the repository: nothing was published"
+            )
+        last = offsets[-1] if len(batch) else last
+        digest.add(batch, without_partitions(topic, form, batch))
+        yield batch
 
 
 def _check_placed(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, partition: int) -> None:

@@ -47,7 +47,7 @@ def places(topic: TopicToPlace, form: KeyForm, batch: pa.RecordBatch, partitions
         own = _own(topic.topic.own or "")
         rows = zip(keys.to_pylist(), batch.column("value").to_pylist(), strict=True)
         return np.array([NOWHERE if key is None else own(key, value, partitions) for key, value in rows], np.int64)
-    data, starts, lengths = _bytes_of(keys)
+    data, starts, lengths = bytes_of(keys)
     if form is KeyForm.FOREIGN_KEY:
         given, starts = _big_endian(data, starts, lengths), starts + _INT
         fits = (lengths >= _INT) & (given >= 0) & (given <= lengths - _INT)
@@ -66,7 +66,7 @@ def places(topic: TopicToPlace, form: KeyForm, batch: pa.RecordBatch, partitions
 
 def timed(batch: pa.RecordBatch) -> bool:
     """True if each key ends in what may be a moment (ms) from 2001 to 2248, as windowed keys do: no text ends so, and no usual number."""
-    data, starts, lengths = _bytes_of(batch.column("key").drop_null())
+    data, starts, lengths = bytes_of(batch.column("key").drop_null())
     fits = lengths >= 2 * _INT
     high = _big_endian(data, starts + lengths - 2 * _INT, lengths)
     return bool((fits & (high >= _MOMENTS[0]) & (high < _MOMENTS[1])).all())
@@ -85,11 +85,11 @@ def _own(name: str) -> Callable[[bytes, bytes | None, int], int]:
     return own
 
 
-def _bytes_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers, Numbers]:
-    """All bytes, and where each row begins and how long it is."""
+def bytes_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers, Numbers]:
+    """The bytes of all rows, and where each row begins and how long it is."""
     _, offsets, data = column.buffers()
     edges = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    return np.frombuffer(data or b"", np.uint8), edges[:-1], np.diff(edges)
+    return np.frombuffer(data or b"", np.uint8)[edges[0] : edges[-1]], edges[:-1] - edges[0], np.diff(edges)
 
 
 def _big_endian(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> Numbers:
@@ -106,7 +106,8 @@ def _murmur2(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> 
     short = np.flatnonzero(lengths <= _LONG)
     active, block = short[lengths[short] >= _INT], 0
     while len(active):
-        k = _little_endian(data, starts[active] + 4 * block, 4) * _M
+        # Each place where four bytes may begin.
+        k = np.ndarray((len(data) - 3,), "<u4", data, 0, (1,))[starts[active] + 4 * block] * _M
         value[active] = value[active] * _M ^ (k ^ k >> np.uint32(24)) * _M
         block += 1
         active = active[lengths[active] >= 4 * (block + 1)]
@@ -181,14 +182,16 @@ def values_moved(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatc
     return pa.array(found, pa.binary())
 
 
-def without_partitions(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch) -> list[bytes | None]:
+def without_partitions(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch) -> pa.Array:
     """The values without the partitions that they name: what is the same before and after."""
-    values: list[bytes | None] = batch.column("value").to_pylist()
     buffered = _in_buffer(topic, form, batch, np.full(len(batch), NOWHERE))
+    if topic.primary is None and not buffered:
+        return batch.column("value")
+    values: list[bytes | None] = batch.column("value").to_pylist()
     for row in range(len(batch)) if topic.primary is not None else buffered:
         value = values[row]
         values[row] = None if value is None else without_partition(value, buffered=topic.primary is None)
-    return values
+    return pa.array(values, pa.binary())
 
 
 def _in_buffer(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers) -> Sequence[int]:

@@ -15,6 +15,7 @@ import pytest
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms import rescale as job
 from spark_jobs.transforms import rescale_rows
+from spark_jobs.transforms.one_process import OneProcess
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
@@ -123,7 +124,7 @@ def run(spark, access):
     def run(*topics, prove_only=False, max_records=50):
         spec = RescaleSpec(application_id="app", topics=topics, max_records=max_records, compression_level=1, prove_only=prove_only)
         try:
-            result = job.rescale(spark, spec, access)
+            result = job.rescale(spark.sparkContext, spec, access)
         except TaskFailed as failed:
             raise failed.cause from None
         if not prove_only:
@@ -363,10 +364,16 @@ def backwards(topic: TopicToPlace) -> TopicToPlace:
     return replace(topic, partitions=tuple(parts))
 
 
+def first_files(topic: TopicToPlace) -> TopicToPlace:
+    parts = (replace(part, files=SegmentFiles.of(list(part.files)[:1])) for part in topic.partitions)
+    return replace(topic, partitions=tuple(parts))
+
+
 TRAPS = {
     "partitions in values": (lambda wanted: replace(wanted, topic=replace(wanted.topic, primary=None)), Refused, "names partition"),
     "the form": (lambda wanted: replace(wanted, form=KeyForm.WHOLE), Damaged, "do not lie where their keys put them"),
-    "the order": (lambda wanted: replace(wanted, topic=backwards(wanted.topic)), Damaged, "does not hold the same"),
+    "the order of files": (lambda wanted: replace(wanted, topic=backwards(wanted.topic)), Damaged, "not in the order of offsets"),
+    "some records": (lambda wanted: replace(wanted, topic=first_files(wanted.topic)), Damaged, "does not hold the same"),
     "a partition": (lambda wanted: replace(wanted, topic=replace(wanted.topic, partitions=())), Damaged, "does not hold the same"),
 }
 
@@ -384,12 +391,28 @@ def test_what_was_placed_wrongly_is_not_published(run, access, tmp_path, monkeyp
         run(work)
 
 
+def test_records_of_a_key_in_another_order_are_not_published(access, tmp_path, monkeypatch):
+    log = Log(access, tmp_path, "app-totals-changelog", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number)
+    in_order = job.in_stream_time
+
+    def backwards(logs):
+        for batch, which in in_order(logs):
+            order = list(reversed(range(len(batch))))
+            yield batch.take(pa.array(order)), which[order]
+
+    work = log.placed(RescaledTopic(name=log.name, old=4, new=3), StoreKind.KEY_VALUE)
+    moved.check_result((work,), job.rescale(OneProcess(), replace(spec_of(), topics=(work,)), access))
+    monkeypatch.setattr(job, "in_stream_time", backwards)
+    with pytest.raises(Damaged, match="does not hold the same"):
+        moved.check_result((work,), job.rescale(OneProcess(), replace(spec_of(), topics=(work,)), access))
+
+
 def test_what_is_placed_is_encrypted_and_read_back(spark, access, tmp_path):
     log = Log(access, tmp_path, "app-totals-changelog", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number)
     work = log.placed(RescaledTopic(name=log.name, old=4, new=3), StoreKind.KEY_VALUE)
     spec = RescaleSpec(application_id="app", topics=(work,), max_records=50, compression_level=1, prove_only=False)
     place = KeyPlace(provider="local", address="", options={"secret": base64.b64encode(b"k" * 32).decode()})
-    result = job.rescale(spark, spec, replace(access, encryption=KeyAccess(places=(place,))).for_tasks(spec))
+    result = job.rescale(spark.sparkContext, spec, replace(access, encryption=KeyAccess(places=(place,))).for_tasks(spec))
     moved.check_result((work,), result)
     keys = [piece.file.key for one in result.partitions for piece in one.ranges if piece.file is not None]
     assert keys

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from streams_recovery.core.jobs.spec import JobPlan
+from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
 from streams_recovery.core.names import store_kind, store_name
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, TopicImage
@@ -49,11 +50,15 @@ def plan_derivation(
         compression_level=backup.compression_level,
         prove_only=prove_only,
     )
+    # Each new partition is one to write.
+    parts = [(part.files.rows, part.files.payload_bytes) for one in planned for part in one.partitions]
+    made = [] if prove_only else [(0, 0)] * sum(one.topic.new for one in planned)
     return JobPlan(
         spec=recovery.artifacts.write(work, SPEC, spec),
         result_key=recovery.artifacts.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
         ranges=sum(len(one.partitions) for one in planned),
         offsets=sum(one.rows for one in planned),
+        volume=JobVolume.of(parts + made),
     )
 
 

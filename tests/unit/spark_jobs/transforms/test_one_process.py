@@ -28,7 +28,7 @@ def items(count: int) -> list[RangeLost]:
     return [RangeLost(tp=TopicPartition("t", number), start=0, end=1) for number in range(count)]
 
 
-@pytest.mark.parametrize("job", ["backup", "restore", "check"])
+@pytest.mark.parametrize("job", ["backup", "restore", "check", "rescale"])
 def test_a_job_without_spark_imports_nothing_of_it(job: str) -> None:
     # It would be a third of the time of the process.
     used = (

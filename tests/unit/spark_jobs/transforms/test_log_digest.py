@@ -1,0 +1,142 @@
+"""The digest of what logs hold: the same however rows are cut into batches and logs, and another one for each single difference."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.transforms import log_digest
+from spark_jobs.transforms.log_digest import NOTHING, LogDigest, LogHeld, hashes
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
+
+BYTES = [None, b"", b"\0", b"\0" * 8, b"\0" * 9, b"a" * 7, b"a" * 8, b"a" * 33, b"b" * 127, b"b" * 1024, b"b" * 1025, b"c" * 5_000]
+
+
+def batch_of(rows):
+    columns = list(zip(*rows, strict=True))
+    return pa.record_batch(
+        [
+            pa.array(range(len(rows)), pa.int64()),
+            pa.array(columns[0], pa.int64()),
+            pa.array([0] * len(rows), pa.int8()),
+            pa.array(columns[1], pa.binary()),
+            pa.array(columns[2], pa.binary()),
+            header_array(list(columns[3])),
+        ],
+        schema=SEGMENT_SCHEMA,
+    )
+
+
+def rows_of(count=400, seed=1):
+    dice = random.Random(seed)
+    found = []
+    for number in range(count):
+        headers = [("h", b"%d" % number), ("h", None)][: dice.randrange(3)] or None
+        value = None if dice.random() < 0.1 else dice.randbytes(dice.randrange(60))
+        found.append((number, b"key-%d" % dice.randrange(80) if number % 9 else None, value, headers))
+    return found
+
+
+def held(tmp_path, rows, *, cut=97, versions=False):
+    digest = LogDigest(tmp_path, len(rows), versions=versions)
+    for at in range(0, len(rows), cut):
+        batch = batch_of(rows[at : at + cut])
+        digest.add(batch, batch.column("value"))
+    return digest.held()
+
+
+def newest(rows):
+    return {row[1]: row for row in rows if row[1] is not None}
+
+
+def test_each_row_of_bytes_has_a_hash_of_its_own_wherever_it_stands():
+    whole = hashes(pa.array(BYTES, pa.binary()))
+    assert len(np.unique(whole, axis=0)) == len(np.unique(whole[:, 0])) == len(np.unique(whole[:, 1])) == len(BYTES)
+    for at in range(len(BYTES)):
+        assert (hashes(pa.array(BYTES, pa.binary()).slice(at, 1)) == whole[at]).all()
+        assert (hashes(pa.array([BYTES[at]], pa.binary())) == whole[at]).all()
+
+
+def test_each_bit_changes_both_numbers():
+    for length in (3, 8, 21, 150, 1_024, 1_030):
+        data = bytearray(random.Random(length).randbytes(length))
+        changed = [bytes(data)]
+        for bit in range(8 * length):
+            data[bit // 8] ^= 1 << bit % 8
+            changed.append(bytes(data))
+            data[bit // 8] ^= 1 << bit % 8
+        found = hashes(pa.array(changed, pa.binary()))
+        assert len(np.unique(found[:, 0])) == len(np.unique(found[:, 1])) == len(changed)
+
+
+def test_it_counts_keys_and_rows_however_they_are_cut(tmp_path):
+    rows = rows_of()
+    found = held(tmp_path, rows)
+    assert (found.keys, found.rows) == (len(newest(rows)), len(rows))
+    assert [held(tmp_path, rows, cut=cut) for cut in (1, 50, 400)] == [found] * 3
+
+
+def test_logs_without_a_common_key_add_up(tmp_path):
+    rows = rows_of()
+    logs = [[row for row in rows if hash(row[1]) % 3 == number] for number in range(3)]
+    total = NOTHING
+    for log in logs:
+        total += held(tmp_path, log)
+    assert total == held(tmp_path, rows)
+
+
+@pytest.mark.parametrize("change", ["timestamp", "key", "value", "headers", "order", "one less", "twice"])
+def test_a_single_difference_is_seen(tmp_path, change):
+    rows = rows_of()
+    at = next(number for number in range(200, 400) if rows[number][1] and rows[number][2] and rows[number][3])
+    row = rows[at]
+    changed = {
+        "timestamp": [(row[0] + 1, *row[1:])],
+        "key": [(row[0], row[1] + b"x", *row[2:])],
+        "value": [(*row[:2], row[2] + b"\0", row[3])],
+        "headers": [(*row[:3], [*row[3][:-1], ("h", b"")])],
+        "order": [],
+        "one less": [],
+        "twice": [row, row],
+    }[change]
+    other = rows[:at] + changed + rows[at + 1 :]
+    if change == "order":
+        # To the front: an older value of its key is the newest one now.
+        other = [newest(rows)[row[1]], *(one for one in rows if one is not newest(rows)[row[1]])]
+        assert sorted(map(repr, other)) == sorted(map(repr, rows))
+    assert held(tmp_path, other) != held(tmp_path, rows)
+
+
+def test_of_a_store_with_versions_each_moment_is_a_key(tmp_path):
+    rows = [(1, b"k", b"a", None), (2, b"k", b"b", None), (2, b"k", b"c", None)]
+    assert held(tmp_path, rows, versions=True).keys == 2
+    assert held(tmp_path, [rows[0], rows[2], rows[1]], versions=True) != held(tmp_path, rows, versions=True)
+    assert held(tmp_path, [rows[1], rows[0], rows[2]], versions=True) == held(tmp_path, rows, versions=True)
+
+
+def test_more_keys_than_memory_holds_wait_in_files(tmp_path, monkeypatch):
+    rows = rows_of(3_000)
+    whole = held(tmp_path, rows)
+    monkeypatch.setattr(log_digest, "_IN_MEMORY", 500)
+    digest = LogDigest(tmp_path, len(rows), versions=False)
+    assert len(digest._files) == 6
+    batch = batch_of(rows)
+    digest.add(batch, batch.column("value"))
+    assert (digest._waiting, digest.held()) == ([], whole)
+
+
+def test_keys_that_are_alike_in_their_higher_bits_are_told_apart():
+    one = np.array([1 << 60, (1 << 60) + 1, 1 << 60, 1 << 60, (1 << 60) + 1], np.uint64)
+    other = np.array([7, 7, 8, 7, 7], np.uint64)
+    assert sorted(log_digest._last_of_each_key(one, other)) == [2, 3, 4]
+    assert list(log_digest._last_of_each_key(one[:0], other[:0])) == []
+
+
+def test_the_digest_is_of_all_that_is_held():
+    some = LogHeld(keys=1, rows=2, sums=(1, 2, 3, 4))
+    others = [replace(some, keys=2), replace(some, rows=3), *(replace(some, sums=sums) for sums in ((0, 2, 3, 4), (1, 2, 3, 5)))]
+    assert len({one.digest for one in [some, *others]}) == 5
