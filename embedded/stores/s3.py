@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,26 +69,29 @@ class S3Server:
 
     def writer(self, location: StorageLocation) -> StorageCredentials:
         """A new user who may read, write and list in this bucket, and nothing else."""
+        return self.user(location, WRITER_MAY)
+
+    def user(self, location: StorageLocation, may: Sequence[str]) -> StorageCredentials:
+        """A new user, and the only one, who may do this in this bucket."""
         name = f"writer-{uuid.uuid4().hex[:8]}"
-        admin = [
-            "--access",
-            CREDENTIALS.options["access_key_id"],
-            "--secret",
-            CREDENTIALS.options["secret_access_key"],
-            "--endpoint-url",
-            self.endpoint,
-            # Its own program knows no other authorities than those of the machine.
-            *(["--allow-insecure"] if self.ca_file else []),
-        ]
-        user = ["--access", name, "--secret", f"{name}-secret", "--role", "user"]
-        subprocess.run([str(self.program), "admin", *admin, "create-user", *user], check=True, capture_output=True, timeout=60)
+        self._administer("create-user", "--access", name, "--secret", f"{name}-secret", "--role", "user")
         resources = [f"arn:aws:s3:::{location.bucket}", f"arn:aws:s3:::{location.bucket}/*"]
         statements: list[dict[str, Any]] = []
-        for action in WRITER_MAY:
-            about = resources[:1] if action == "s3:ListBucket" else resources[1:]
+        for action in may:
+            about = resources if action == "s3:*" else resources[:1] if action == "s3:ListBucket" else resources[1:]
             statements.append({"Effect": "Allow", "Principal": {"AWS": [name]}, "Action": [action], "Resource": about})
         self.client().put_bucket_policy(Bucket=location.bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": statements}))
         return access_key(name, f"{name}-secret")
+
+    def remove(self, credentials: StorageCredentials) -> None:
+        """Take a user's keys back."""
+        self._administer("delete-user", "--access", credentials.options["access_key_id"])
+
+    def _administer(self, *what: str) -> None:
+        keys = ["--access", CREDENTIALS.options["access_key_id"], "--secret", CREDENTIALS.options["secret_access_key"]]
+        # Its own program knows no other authorities than those of the machine.
+        where = ["--endpoint-url", self.endpoint, *(["--allow-insecure"] if self.ca_file else [])]
+        subprocess.run([str(self.program), "admin", *keys, *where, *what], check=True, capture_output=True, timeout=60)
 
     def versions(self, location: StorageLocation) -> dict[str, list[str]]:
         """Ids of the versions of every object that the bucket keeps, hidden ones too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +14,19 @@ import pytest
 from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
+from embedded.stores.google import KEY, GoogleServer
+from embedded.stores.s3 import CREDENTIALS as IN_S3
+from embedded.stores.s3 import S3Server
+from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.seals import new_private_key
 from tests.support.applications import fleet
 from tests.support.examples.runbooks import DIRECTORY, commands, pages
 from tests.support.kafka.records import connect, write
+from tests.support.repository.local_keys import by, new_key
 from tests.support.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(900)]
@@ -26,11 +35,22 @@ NAME, ROWS = "small", 40
 Fill = Mapping[str, str | Callable[[], str]]
 
 
+@dataclass(kw_only=True)
+class Connected(SmallApp):
+    """An application with ``more`` connections, by their names in upper case."""
+
+    more: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return super().variables | {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in self.more.items()}
+
+
 @dataclass
 class Patient:
     """An application, and a person who follows a page. ``followed`` are the commands that were run."""
 
-    app: SmallApp
+    app: Connected
     followed: list[list[str]] = field(default_factory=list)
 
     def savepoint(self) -> str:
@@ -50,9 +70,16 @@ class Patient:
         return said
 
     def follow(
-        self, page: str, fill: Fill, *, codes: Mapping[str, int] | None = None, before: Mapping[str, Callable[[], None]] | None = None
+        self,
+        page: str,
+        fill: Fill,
+        *,
+        codes: Mapping[str, int | Iterator[int]] | None = None,
+        before: Mapping[str, Callable[[], object]] | None = None,
     ) -> None:
-        """All commands of a page in their order. ``codes`` are exit codes other than 0, ``before`` is what happens before a command, by its first words."""
+        """All commands of a page in their order. ``codes`` are exit codes other than 0, or those of one call after the other, ``before`` is what happens before
+        a command, by its first words.
+        """
         approval = ""
         for words in commands((DIRECTORY / f"{page}.md").read_text()):
             text = " ".join(words)
@@ -65,14 +92,39 @@ class Patient:
                 **{name: value if isinstance(value, str) else value() for name, value in fill.items()},
             }
             filled = [replaced(word, values) for word in words]
-            said = self.run(*filled, code=(codes or {}).get(" ".join(words[:2]), 0))
+            code = (codes or {}).get(" ".join(words[:2]), 0)
+            said = self.run(*filled, code=code if isinstance(code, int) else next(code))
             self.followed.append(words)
             if "--plan" in words and (found := re.findall(r"--approve (\w{64,})", said)):
                 approval = found[-1]
 
+    def store(self, place: Mapping[str, object] | None = None, **sections: object) -> None:
+        """Write what the configuration says of the repository: its place, without one the first directory, and these sections."""
+        path = self.app.directory / f"{NAME}.yaml"
+        storage = {**(place or directory(self.app.directory / "repository")), **sections}
+        path.write_text(re.sub(r"(?m)^storage: .*$", lambda _: f"storage: {json.dumps(storage)}", path.read_text()))
+
+    def lose_and_restore(self) -> None:
+        """The application loses its state, and the newest savepoint brings it back."""
+        self.app.lose()
+        said = self.run("restore", NAME, "--plan")
+        self.run("restore", NAME, "--reason", "test", "--approve", re.findall(r"--approve (\w{64,})", said)[-1])
+
     def running(self) -> bool:
         with self.app.recovery() as recovery:
             return all(status.state.value == "running" for status in recovery.application.status())
+
+
+class InTurn:
+    """What happens at one call after the other; None is nothing."""
+
+    def __init__(self, *left: Callable[[], object] | None) -> None:
+        self.left = list(left)
+
+    def __call__(self) -> None:
+        happens = self.left.pop(0)
+        if happens is not None:
+            happens()
 
 
 def replaced(word: str, values: Mapping[str, str]) -> str:
@@ -83,7 +135,7 @@ def replaced(word: str, values: Mapping[str, str]) -> str:
 @pytest.fixture
 def patient(bootstrap: str, tmp_path: Path) -> Patient:
     """One that has state, offsets, and a store that can be read."""
-    app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=2, rows=ROWS)
+    app = Connected(bootstrap=bootstrap, directory=tmp_path, partitions=2, rows=ROWS)
     configured(app)
     app.build()
     return Patient(app)
@@ -112,15 +164,8 @@ def test_the_cluster_is_gone(patient: Patient) -> None:
     restored(patient, contents)
 
 
-@dataclass(kw_only=True)
-class AtTwoSites(SmallApp):
+class AtTwoSites(Connected):
     """One that is configured at ``dr`` too."""
-
-    dr: str
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return super().variables | {"AIRFLOW_CONN_KAFKA_DR": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.dr}})}
 
     def configured(self) -> None:
         """Its inputs are in its savepoints, and a cluster that is lost does not hold a test up for long."""
@@ -140,7 +185,8 @@ def test_the_cluster_is_gone_and_there_is_another_one(bootstrap: str, tmp_path: 
     with Processes(tmp_path / "processes") as processes:
         port, controller = free_ports(2)
         home = start_broker(processes, tmp_path / "broker", port=port, controller_port=controller)
-        app = AtTwoSites(bootstrap=home, dr=bootstrap, directory=tmp_path, partitions=2, rows=ROWS)
+        there = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
+        app = AtTwoSites(bootstrap=home, directory=tmp_path, partitions=2, rows=ROWS, more={"KAFKA_DR": there})
         app.configured()
         app.build()
         patient = Patient(app)
@@ -162,17 +208,13 @@ def test_the_cluster_is_gone_and_there_is_another_one(bootstrap: str, tmp_path: 
         def stopped_at_home() -> None:
             assert app.running_at() == ["dr"], "the savepoint has stopped what lived at home"
 
-        backups = iter((at_the_other_one, comes_back, stopped_at_home))
-
-        def before_a_backup() -> None:
-            next(backups)()
-
+        backups = InTurn(at_the_other_one, comes_back, stopped_at_home)
         patient.follow(
             "other-site",
             {"site": "dr", "lost": "primary"},
-            before={"backup <name>": before_a_backup, "failover <name> --to <lost> --replace --plan": stopped_at_home},
+            before={"backup <name>": backups, "failover <name> --to <lost> --replace --plan": stopped_at_home},
         )
-        assert list(backups) == []
+        assert backups.left == []
         assert app.running_at() == ["primary"]
         restored(patient, contents)
         with app.recovery() as recovery:
@@ -257,12 +299,7 @@ def test_the_restore_failed_half_way(patient: Patient) -> None:
 
 
 def test_the_store_is_lost(patient: Patient) -> None:
-    path = patient.app.directory / f"{NAME}.yaml"
-    text = path.read_text()
-    found = re.search(r"(?m)^storage: \{(.*)\}$", text)
-    assert found is not None, text
-    place = f"{{backend: filesystem, path: {patient.app.directory / 'second'}, schedule: none}}"
-    path.write_text(text.replace(found[0], f"storage: {{{found[1]}, mirror: {place}}}"))
+    patient.store(mirror=second(patient))
     patient.savepoint()
     patient.run("mirror", NAME)
     contents = patient.app.contents()
@@ -271,6 +308,148 @@ def test_the_store_is_lost(patient: Patient) -> None:
     patient.app.lose()
     first.rename(first.with_name("lost"))
     patient.follow("store-lost", {})
+    restored(patient, contents)
+
+
+def directory(path: Path) -> dict[str, object]:
+    """A place in a directory."""
+    return {"backend": "filesystem", "path": str(path)}
+
+
+def second(patient: Patient) -> dict[str, object]:
+    """A second place, which nobody fills but by hand."""
+    return {**directory(patient.app.directory / "second"), "schedule": "none"}
+
+
+def bucket(place: StorageLocation) -> dict[str, object]:
+    """A place in a bucket, whose keys are in the connection ``store``."""
+    names = ("backend", "bucket", "prefix", "region", "endpoint", "path_style", "allow_http")
+    return {**{name: getattr(place, name) for name in names}, "connection": "store"}
+
+
+def test_a_key_is_rotated(patient: Patient) -> None:
+    old, new = new_key(patient.app.directory / "old"), new_key(patient.app.directory / "new")
+
+    def keys(*files: Path) -> None:
+        patient.store(encryption=by(*files), mirror=second(patient))
+
+    def without_the_old_one() -> None:
+        keys(new)
+        old.unlink()
+
+    keys(old)
+    patient.savepoint()
+    patient.run("mirror", NAME)
+    listed = InTurn(None, None, without_the_old_one)
+    contents = patient.app.contents()
+    patient.follow("key-rotated", {}, before={"keys list": listed, "keys rotate": lambda: keys(new, old)})
+    assert listed.left == []
+    patient.lose_and_restore()
+    restored(patient, contents)
+
+
+def test_a_key_is_lost(patient: Patient) -> None:
+    one, only = new_key(patient.app.directory / "one"), new_key(patient.app.directory / "only")
+
+    def keys(*files: Path) -> None:
+        patient.store(encryption=by(*files), mirror=second(patient))
+
+    keys(one)
+    first = patient.savepoint()
+    patient.run("mirror", NAME)
+    keys(only, one)
+    patient.run("keys", "rotate", NAME)
+    one.unlink()
+    keys(only)
+    patient.run("keys", "list", NAME)
+    patient.run("verify", NAME, first, "--level", "full")
+
+    only.unlink()
+    contents = patient.app.contents()
+    patient.run("backup", NAME, code=2)
+    fill = {"savepoint": patient.newest}
+    patient.follow("key-lost", fill, codes={"keys list": 2}, before={"backup <name>": lambda: keys(new_key(only))})
+    patient.run("verify", NAME, first, "--level", "full", code=22)
+    patient.lose_and_restore()
+    restored(patient, contents)
+
+
+def test_the_credentials_of_the_store_are_stolen(patient: Patient, s3: S3Server) -> None:
+    app, place = patient.app, s3.bucket("versioned")
+    private, public = new_private_key()
+    (app.directory / "seal").write_text(private)
+    (app.directory / "seal").chmod(0o600)
+    stolen = s3.user(place, ["s3:*"])
+    app.more["STORE"] = connection(stolen)
+    sections = {"seal": {"public_keys": [public], "key_file": str(app.directory / "seal")}, "mirror": second(patient)}
+    patient.store(bucket(place), encryption=by(new_key(app.directory / "key")), **sections)
+    savepoint = patient.savepoint()
+    patient.run("mirror", NAME)
+    contents = app.contents()
+
+    thief, client, repository = s3.client(stolen), s3.client(), Repository(place, stolen)
+    segments = [key for key in repository.keys(f"{app.id}/segments/") if key.endswith(".parquet")]
+    names = [f"{place.prefix}/{key}" for key in segments]
+    assert all(thief.get_object(Bucket=place.bucket, Key=name)["Body"].read().startswith(b"PARE") for name in names), "all he can read"
+    thief.delete_object(Bucket=place.bucket, Key=names[0])
+    for version in s3.versions(place)[segments[1]]:
+        thief.delete_object(Bucket=place.bucket, Key=names[1], VersionId=version)
+    forged = f"{app.id}/savepoints/{savepoint[:-1]}{'1' if savepoint[-1] == '0' else '0'}/manifest.json.zst"
+    thief.copy_object(
+        Bucket=place.bucket,
+        Key=f"{place.prefix}/{forged}",
+        CopySource={"Bucket": place.bucket, "Key": f"{place.prefix}/{app.id}/savepoints/{savepoint}/manifest.json.zst"},
+    )
+
+    def new_keys() -> None:
+        app.more["STORE"] = connection(s3.user(place, ["s3:*"]))
+        s3.remove(stolen)
+        with pytest.raises(ConfigInvalid):
+            Repository(place, stolen).get(forged)
+
+    def by_hand() -> None:
+        client.delete_object(Bucket=place.bucket, Key=f"{place.prefix}/{forged}")
+
+    looked = InTurn(new_keys, by_hand)
+    patient.follow(
+        "credentials-stolen",
+        {},
+        codes={"verify <name>": iter((29, 0, 0))},
+        before={"verify <name> --level full": looked},
+    )
+    assert looked.left == []
+    patient.lose_and_restore()
+    restored(patient, contents)
+
+
+def connection(keys: StorageCredentials) -> dict[str, object]:
+    """A connection to a bucket with these keys."""
+    return {"conn_type": "aws", "login": keys.options["access_key_id"], "password": keys.options["secret_access_key"]}
+
+
+def test_a_repository_moves_to_another_cloud(patient: Patient, s3: S3Server, google: GoogleServer) -> None:
+    app, old, new = patient.app, bucket(s3.bucket()), {**bucket(google.bucket()), "connection": "new"}
+    app.more |= {"STORE": connection(IN_S3), "NEW": {"conn_type": "google_cloud_platform", "extra": {"keyfile_dict": json.dumps(KEY)}}}
+    key = by(new_key(app.directory / "key"))
+    patient.store(old, encryption=key)
+    patient.savepoint()
+    contents = app.contents()
+
+    def moved() -> None:
+        assert "has moved" in patient.run("backup", NAME, code=3)
+        patient.store(new, encryption=key)
+
+    looked = InTurn(None, moved)
+    patient.follow(
+        "repository-moves",
+        {},
+        before={
+            "verify <name> --level full": looked,
+            "mirror <name>": lambda: patient.store(old, encryption=key, mirror={**new, "schedule": "none"}),
+        },
+    )
+    assert looked.left == []
+    patient.lose_and_restore()
     restored(patient, contents)
 
 

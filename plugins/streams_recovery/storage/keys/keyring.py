@@ -103,7 +103,7 @@ class Keyring:
             try:
                 found[named] = self._key(named)
             except (Damaged, ConfigInvalid) as error:
-                missing[named] = error.reason
+                missing[named] = str(error.facts.get("why", error.reason))
 
         with ThreadPoolExecutor(_AT_ONCE, "keys") as pool:
             list(pool.map(look, sorted(needed)))
@@ -140,8 +140,8 @@ class Keyring:
             return one.key_id if each else (one.wrapped_by, one.version)
 
         asked = {kind(one): (application_id, one.key_id) for one in found if not one.problem}
-        missing = self.unwrapped(asked.values()).missing
-        return [one if one.problem else replace(one, problem=missing.get(asked[kind(one)], "")) for one in found]
+        problems = {named: unavailable(named[1], why).reason for named, why in self.unwrapped(asked.values()).missing.items()}
+        return [one if one.problem else replace(one, problem=problems.get(asked[kind(one)], "")) for one in found]
 
     def state(self, application_id: str) -> EncryptionState:
         """What can be read and written at this moment, as far as it is quickly told."""
