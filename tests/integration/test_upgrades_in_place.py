@@ -51,7 +51,7 @@ def test_a_new_version_goes_on_with_the_state_and_can_be_taken_back_later(app: C
         # Airflow takes the end of a run after a success too, and another run may have the lock by then.
         held = recovery.lock.acquire("savepoint", lease_seconds=60, purpose="savepoint")
         ticket = recovery.artifacts.read_once(restore.RestoreTicket, report.restore_id, TICKET)
-        assert restore.abandon_upgrade(recovery, ticket).next_step == "nothing: the restore is complete"
+        assert restore.abandon_upgrade(recovery, ticket).next_step == "nothing: the restore is over"
         recovery.lock.release(held)
     app.stop()
     app.worked("ab")

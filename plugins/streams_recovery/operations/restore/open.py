@@ -217,7 +217,7 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
     if phase_of(recovery, ticket) is Phase.CLOSED:
         # Killed between its last note and this.
         recovery.lock.release(ticket.lock)
-        return AbandonReport(phase=Phase.CLOSED, restarted=False, next_step="nothing: the restore is complete", commands=())
+        return AbandonReport(phase=Phase.CLOSED, restarted=False, next_step="nothing: the restore is over", commands=())
     lock = end_lock(recovery, ticket, f"end of restore {ticket.restore_id}")
     try:
         # Only now: until the lock was lost, a step might have begun to destroy.
