@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import time
 import uuid
 from contextlib import contextmanager, nullcontext
@@ -30,6 +31,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.waiting import poll
 from streams_recovery.engine import submitter as child_process
 from streams_recovery.engine.one_process import ProcessSubmit
 from streams_recovery.engine.spark_submit import read_outcome
@@ -177,6 +179,23 @@ def test_spark_that_gets_no_job_ends_and_one_that_died_is_started_again(reposito
             begun[0].wait()
             assert side.run("verify", NOTHING).partitions == ()
     assert (len(begun), begun[0].poll() is None) == (1 + dies, False)
+
+
+@pytest.mark.deep
+def test_what_spark_keeps_on_disk_is_for_its_user_alone_and_goes_when_spark_was_killed(
+    repository, connection, tmp_path, begun, monkeypatch
+):
+    room = tmp_path / "room"
+    room.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(room))
+    with ahead(repository, connection, tmp_path):
+        kept = poll(lambda: next(room.glob("*/blockmgr-*"), None), seconds=60, interval=0.05)
+        assert kept is not None
+        assert stat.S_IMODE(kept.parent.stat().st_mode) == stat.S_IRWXU
+        os.killpg(begun[0].pid, signal.SIGKILL)
+        begun[0].wait()
+        assert kept.exists()
+    assert list(room.iterdir()) == []
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -34,7 +34,8 @@ def scratch() -> Iterator[Path]:
     if time.monotonic() - _looked.get(room, -_SECONDS) >= _SECONDS:
         _looked[room] = time.monotonic()
         _remove_left(Path(room), prefix)
-    with tempfile.TemporaryDirectory(prefix=prefix) as directory, _held(Path(directory)):
+    # A driver that stops removes its own files there too. What is left by that goes with what killed processes leave.
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as directory, _held(Path(directory)):
         yield Path(directory)
 
 

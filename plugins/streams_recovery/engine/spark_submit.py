@@ -63,6 +63,7 @@ JobName = Literal["backup", "restore", "verify", "check", "compact", "rescale", 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"
 _LOOPBACK: Final = "127.0.0.1"
+_LOCAL_DIR: Final = "spark.local.dir"
 # The user's choice, where the user has not chosen: a web page costs a job seconds. Spark's event log is off by its own default.
 _QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 # A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool. NumPy, which Arrow
@@ -81,7 +82,7 @@ _WORKERS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFiles:
     """Files of the submitter's machine: the code, what is needed to connect, and where the driver leaves its receipt. The receipt is in a directory that no
-    other user may write to.
+    other user may enter, and that is removed: Spark of a local master keeps there what does not fit into memory.
     """
 
     package: Path
@@ -128,6 +129,7 @@ def spark_call(
         py_files=files.package,
         conf={name: value for name, value in _QUIET.items() if name not in defaults}
         | _conf(job, master)
+        | _local_settings(master, defaults, files.receipt.parent)
         | kubernetes_settings(master, defaults)
         | rpc_settings(master, defaults, allow_insecure=allow_insecure_rpc),
         environment=_environment(files.secrets, local=is_local(master)),
@@ -164,10 +166,16 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
     if job == "restore":
         # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
         conf["spark.task.maxFailures"] = "1"
-    # A local master neither authenticates nor encrypts, so it must not be reachable from another machine.
-    if is_local(master):
-        conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return conf
+
+
+def _local_settings(master: str, defaults: Mapping[str, str], directory: Path) -> dict[str, str]:
+    if not is_local(master):
+        return {}
+    # Spark's own choice is a directory that every user may read, where records stay when it is killed. This one goes with the job's other files.
+    kept = {} if _LOCAL_DIR in defaults else {_LOCAL_DIR: str(directory)}
+    # A local master neither authenticates nor encrypts, so it must not be reachable from another machine.
+    return {**kept, "spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
 
 
 def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:

@@ -93,6 +93,13 @@ def test_a_local_master_stays_on_loopback_and_uses_this_interpreter():
     assert call.environment["STREAMS_RECOVERY_SECRETS_FILE"] == "/s/secrets"
 
 
+def test_a_local_master_keeps_records_where_no_other_user_reads_them_and_they_do_not_stay(secret):
+    assert call_for().conf["spark.local.dir"] == "/p"
+    assert "spark.local.dir" not in call_for(master="spark://cluster:7077").conf, "its workers have their own"
+    secret.write_text("spark.local.dir /disk\n")
+    assert "spark.local.dir" not in call_for().conf
+
+
 def test_a_remote_master_is_reached_as_the_cluster_is_configured(monkeypatch):
     # A session in this process may have set it.
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
