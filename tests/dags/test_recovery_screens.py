@@ -373,6 +373,33 @@ def test_a_run_that_cannot_be_read_hides_no_other(browser: Browser, site: Site) 
         ]
 
 
+@pytest.mark.parametrize("asked", ["delete nothing", "delete everything"], ids=["the same plan", "another plan"])
+def test_an_approval_is_sent_for_the_plan_that_was_read_and_for_no_other(browser: Browser, site: Site, asked: str) -> None:
+    dag_id, task = "streams_restore_full", {"task_id": "approve", "map_index": -1}
+    run = {"dag_id": dag_id, "dag_run_id": "one", "state": "running", "conf": {"application": "orders"}}
+    question = {"subject": "Restore orders?", "body": "delete nothing", "task_instance": task}
+    sent = []
+    with logged_in(browser) as (url, tab):
+
+        def answer(route: Route) -> None:
+            address = route.request.url
+            if route.request.method == "PATCH":
+                sent.append(route.request.post_data_json)
+            if "/approve/" in address:
+                found: dict[str, Any] = question | {"body": asked}
+            else:
+                found = run | {"dag_runs": [run], "task_instances": [], "hitl_details": [question]}
+            route.fulfill(status=200, json=found)
+
+        tab.page.route("**/api/v2/dags/**", answer)
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
+        tab.page.get_by_label(re.compile("To approve, type")).fill("orders")
+        tab.page.get_by_role("button", name="Approve").click()
+        says = "Approved." if asked == question["body"] else "Nothing was sent: the plan was made again after it was shown here"
+        expect(tab.page.locator(".question .result")).to_contain_text(says)
+    assert sent == ([{"chosen_options": ["Approve"], "params_input": {}}] if asked == question["body"] else [])
+
+
 def test_a_repository_that_is_lost_leaves_the_last_known_facts_in_grey_with_their_age(browser: Browser, site: Site) -> None:
     observed_now(site)
     with logged_in(browser) as (url, tab):

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.operations import savepoint
+from tests.support.applications.savepoint_steps import begun
 from tests.support.applications.small import Small, small_application
 from tests.support.project import PROJECT
 
@@ -123,6 +125,23 @@ def test_a_savepoint_that_is_interrupted_while_it_stops_the_application_leaves_i
     assert next_command(ended)[:2] == ["backup", "small"]
     here.run(*next_command(ended))
     assert len(here.small.recovery.savepoints.ids()) == 1
+
+
+def test_the_end_of_a_hold_that_is_repeated_leaves_down_what_somebody_has_stopped_since(here: Here) -> None:
+    recovery, tickets = here.small.recovery, []
+    for _ in range(2):
+        ticket = begun(recovery)
+        savepoint.quiesce(recovery, ticket)
+        assert not (here.place / "running").exists()
+        for _ in range(2):
+            assert savepoint.resume(recovery, ticket).instances == ("one",)
+        savepoint.finish(recovery, ticket)
+        tickets.append(ticket)
+    # Somebody clears the task of a run that is over, after the application was stopped for work on its topics.
+    (here.place / "running").unlink()
+    for ticket in tickets:
+        assert savepoint.resume(recovery, ticket).instances == ()
+    assert not (here.place / "running").exists()
 
 
 def test_a_call_that_only_looked_says_that_it_changed_nothing(here: Here) -> None:

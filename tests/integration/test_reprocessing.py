@@ -22,9 +22,10 @@ from streams_recovery.operations import interval, topic_holds
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.interval import ReprocessOptions
 from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.sandbox.teardown import Removed
 from tests.support.applications.reprocessing import GONE, Again, again_at, configured, read, write
 from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import says
+from tests.support.applications.small import RUNNING, says
 from tests.support.applications.timed_inputs import ZERO
 from tests.support.applications.topic_records import delete_below
 from tests.support.kafka.topic_settings import alter
@@ -195,10 +196,10 @@ def test_what_is_not_archived_or_not_over_is_refused(again: Again) -> None:
 def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(again: Again) -> None:
     own, ends = again.own, again.own.cluster.high_watermarks([again.small.input, again.small.output])
     request = again.request(20, 45)
-    claimed = again.claim(request)
     output = f"again.{own.application_id}.out-{request.slice.interval.name}"
     results = [(b"a", b"1", 15), (b"a", b"2", 20), (b"b", b"3", 44), (b"b", b"4", 45)]
     for _ in range(2):
+        claimed = again.claim(request)
         recovery, ticket = again.processed(claimed, results)
         assert topic_holds.outstanding(recovery)
         report = interval.publish_results(recovery, ticket, request)
@@ -214,6 +215,7 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
     assert own.cluster.high_watermarks(list(ends)) == ends, "the application itself was not changed"
     assert own.groups.committed(own.application_id, [again.small.input])[again.small.input] is not None
 
+    claimed = again.claim(request)
     recovery, ticket = again.processed(claimed, [])
     assert read(own, output) == [], "an earlier run's results are gone with the next run's beginning"
     interval.remove(recovery, ticket, None)
@@ -221,6 +223,43 @@ def test_results_side_by_side_stay_and_all_else_goes_and_again_makes_the_same(ag
     entry = again.ended(recovery, claimed, None)
     with pytest.raises(Damaged, match="the interval failed before it began"):
         interval.raise_unless_succeeded(entry)
+
+
+@pytest.mark.deep
+def test_a_removal_that_is_repeated_leaves_the_results_of_a_later_run(again: Again) -> None:
+    request = again.request(20, 45)
+    claimed = again.claim(request)
+    output = f"again.{again.own.application_id}.out-{request.slice.interval.name}"
+    results = [(b"a", b"2", 20), (b"b", b"3", 44)]
+    recovery, failed = again.processed(claimed, results)
+    # Its removal failed too, and the interval is run again.
+    recovery.lock.release(failed.lock)
+    recovery, ticket = again.processed(again.claim(request), results)
+    report = interval.publish_results(recovery, ticket, request)
+    recovery.lock.release(ticket.lock)
+    assert interval.remove(recovery, failed, None) == Removed(topics=(), directories=(), stopped=()), "the later one is not removed yet"
+    again.ended(recovery, claimed, ticket, report)
+    assert interval.remove(recovery, failed, None) == Removed(topics=(), directories=(), stopped=())
+    assert (again.here(), read(again.own, output)) == ({output}, results)
+
+
+@pytest.mark.deep
+def test_a_run_whose_slot_was_given_back_touches_nothing_in_it(again: Again) -> None:
+    request, other = again.request(20, 45), again.request(0, 5_000)
+    claimed = again.claim(request)
+    recovery, ticket = again.processed(claimed, [])
+    again.ended(recovery, claimed, ticket)
+    assert again.claim(other, "run-2").slot == claimed.slot
+    # Somebody clears tasks of the first run: they stop and start what is in the slot, and that is the other interval's now.
+    planned = interval.plan(recovery, again.own.application_id, request)
+    with configured(again, recovery, status=says(RUNNING), stop=["false"]) as late:
+        with pytest.raises(Refused, match="has no slot any more"):
+            interval.clear(late, again.own.application_id, request, run_id="run-1")
+        with pytest.raises(Refused, match="has no slot any more"):
+            interval.open_interval(late, again.own.application_id, request, planned, run_id="run-1", requested_by="test")
+        assert interval.remove(late, ticket, None) == Removed(topics=(), directories=(), stopped=())
+        assert late.lock.holder() is None
+    assert interval.busy(again.own) == (other.slice.interval.name,)
 
 
 @pytest.mark.deep

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, LockHeld
+from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, LockHeld, Refused
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
 from tests.support.applications.small import RUNNING, STOPPED, Small, says, small_application
@@ -110,6 +110,24 @@ def test_what_a_dead_run_has_started_is_taken_over_and_stopped_in_the_end(
         (tmp_path / "one.up").touch()
         with pytest.raises(ApplicationRunning, match="runs already: one"):
             scheduled_run.begin(small.recovery, ENDS, run_id="third")
+
+
+@pytest.mark.deep
+def test_a_stop_that_is_repeated_leaves_alone_what_was_started_since(bootstrap: str, tmp_path: Path) -> None:
+    with small_application(bootstrap, tmp_path, programs=two_instances(tmp_path)) as small:
+        first = scheduled_run.begin(small.recovery, ENDS, run_id="first")
+        scheduled_run.end(small.recovery, first)
+        assert scheduled_run.end(small.recovery, first).run_id == "first", "it is down as it should be"
+        second = scheduled_run.begin(small.recovery, ENDS, run_id="second")
+        with pytest.raises(Refused, match=r"run first .* is over, and run second works with it"):
+            scheduled_run.end(small.recovery, first)
+        assert up(tmp_path) == ["one", "two"]
+        scheduled_run.end(small.recovery, second)
+        (tmp_path / "one.up").touch()
+        for run in (first, second):
+            with pytest.raises(Refused, match="is over, and something else has started one"):
+                scheduled_run.end(small.recovery, run)
+        assert (up(tmp_path), small.recovery.lock.holder()) == (["one"], None)
 
 
 def test_where_one_instance_cannot_be_started_none_is_left_running(bootstrap: str, tmp_path: Path) -> None:

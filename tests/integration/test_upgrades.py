@@ -13,18 +13,20 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import quiesce_record, rollout
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.rollout import CutoverStep
 from streams_recovery.operations.rollout.cutover import append_role
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.pair import Both, Here, free, request, roles, switched
 from tests.support.applications.restore_steps import opened
-from tests.support.applications.savepoint_steps import copy, take
+from tests.support.applications.savepoint_steps import copy, publish, take
 from tests.support.applications.small import asked
 from tests.support.applications.topic_records import commit, produce
 
@@ -114,6 +116,41 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
         append_role(clone, old, last.run, Role.LIVE)
     with both.clone() as clone:
         assert clone.config.topics.outputs == (both.own,)
+
+
+@pytest.mark.deep
+def test_the_end_of_an_upgrade_that_is_repeated_leaves_down_what_somebody_has_stopped_since(both: Both) -> None:
+    old, down = both.old, both.directory / "old" / "started"
+    old.application.start()
+    ticket, _ = upgraded(both)
+    savepoints.finish(old, ticket)
+    with both.clone() as clone:
+        rollout.bring_back(old, clone, ticket)
+        # Somebody stops it, for work on its topics.
+        down.unlink()
+        assert rollout.bring_back(old, clone, ticket).started == ()
+    assert both.started_with("old") is None
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F3")
+def test_the_end_of_an_upgrade_that_is_repeated_starts_nothing_on_half_a_state(both: Both) -> None:
+    old, broken = both.old, both.directory / "old" / "broken"
+    old.application.start()
+    taken = publish(both.small)
+    ticket, _ = upgraded(both)
+    savepoints.finish(old, ticket)
+    broken.touch()
+    with both.clone() as clone:
+        with pytest.raises(ApplicationNotReady, match="it cannot be started"):
+            rollout.bring_back(old, clone, ticket)
+        broken.unlink()
+        restore = opened(old, asked(old, savepoint=taken, replace=True, confirm=old.application_id))
+        note(old, restore, Phase.DESTROYING)
+        old.lock.release(restore.lock)
+        with pytest.raises(Refused, match="failed after it had begun to replace topics"):
+            rollout.bring_back(old, clone, ticket)
+    assert (both.started_with("old"), old.lock.holder()) == (None, None)
 
 
 @pytest.mark.deep

@@ -94,6 +94,13 @@ class RunEntry:
     run: ScheduledRun
 
 
+def is_over(last: RunEntry | None, run: ScheduledRun) -> bool:
+    """True if this run has ended, or a later one has begun: what runs by now is not its own."""
+    if last is None or last.run.started_at > run.started_at:
+        return last is not None
+    return last.kind == "ended" and last.run.run_id == run.run_id and last.run.started_at == run.started_at
+
+
 def under_way(last: RunEntry | None) -> ScheduledRun | None:
     """The run that began and has not ended, None without one."""
     return last.run if last is not None and last.kind == "begins" else None

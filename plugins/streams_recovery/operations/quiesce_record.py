@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost, NoRoom
@@ -23,6 +23,8 @@ LOGGER = logger("streams_recovery.operations.quiesce_record")
 # States of an instance that ends, by itself or because it failed.
 ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _SETTLE_SECONDS = 2.0
+# Entries among which those of a run are looked for.
+_NEWEST = 200
 
 
 def quiesce_log(recovery: RecoveryContext) -> AppendLog[QuiesceRecord]:
@@ -99,6 +101,12 @@ def was_let_go(recovery: RecoveryContext, run: str) -> bool:
     """True once ``let_go`` was called for this run, also if it has noted a hold since."""
     own = takewhile(lambda entry: entry.run == run, quiesce_log(recovery).readable_back())
     return any(entry.kind == "ended" for entry in own)
+
+
+def is_let_go(recovery: RecoveryContext, run: str) -> bool:
+    """True if this run has held the application and holds it no more, whatever others have held since. What is down then is down for another reason."""
+    newest = next((entry for entry in islice(quiesce_log(recovery).readable_back(), _NEWEST) if entry.run == run), None)
+    return newest is not None and newest.kind == "ended"
 
 
 def noted(recovery: RecoveryContext, run: str) -> QuiesceMode | None:

@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from streams_recovery.core.errors import ApplicationRunning, RecoveryError
+from streams_recovery.core.errors import ApplicationRunning, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
+from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, is_over, processed, under_way
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext, not_gone
@@ -118,9 +118,10 @@ def _locked(recovery: RecoveryContext, run_id: str, what: str) -> AbstractContex
 
 def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
     """Stop the application and prove that it is down. Idempotent. Raises ``ApplicationRunning`` naming what remains, and ``LockHeld`` while another
-    run works on the application: then it is stopped later.
+    run works on the application: then it is stopped later. Raises ``Refused`` where a later run works with it, or where it was started after this run's end.
     """
     with _locked(recovery, run.run_id, "stop"):
+        _refuse_if_over(recovery, run)
         report = bring_down(recovery)
         # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
         quiesce_record.end(recovery)
@@ -137,6 +138,20 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
             behind=behind,
             unread=unread,
             closed_cleanly=report.clean,
+        )
+
+
+def _refuse_if_over(recovery: RecoveryContext, run: ScheduledRun) -> None:
+    last = next(quiesce_record.run_log(recovery).readable_back(), None)
+    if not is_over(last, run):
+        return
+    later, alive = under_way(last), [one.name for one in not_gone(recovery)]
+    if later is not None or alive:
+        why = f"run {later.run_id} works with it" if later is not None else f"something else has started {', '.join(alive)}"
+        raise Refused(
+            f"run {run.run_id} of {recovery.application_id} is over, and {why}",
+            next_step="nothing was stopped; whoever has started it stops it",
+            instances=alive,
         )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.scheduled_run import Reading, next_hop, parse_limit, processed
+from streams_recovery.core.scheduled_run import Reading, RunEntry, ScheduledRun, is_over, next_hop, parse_limit, processed
 
 ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
 
@@ -27,6 +29,32 @@ def test_what_is_no_limit_is_refused(text: str) -> None:
 def test_what_was_processed_counts_from_where_it_read_on() -> None:
     assert processed({ONE: 3}, {ONE: 5, TWO: 2}) == {ONE: 2, TWO: 2}
     assert processed({ONE: 3, TWO: 2}, {ONE: 3}) == {}
+
+
+def of_run(run_id: str, started_at: int) -> ScheduledRun:
+    return ScheduledRun(run_id=run_id, started_at=started_at, until=None, ends={}, before={}, gone={}, instances=())
+
+
+@pytest.mark.parametrize(
+    ("kind", "run_id", "started_at", "over"),
+    [
+        ("begins", "one", 10, False),
+        ("ended", "one", 10, True),
+        ("begins", "two", 11, True),
+        ("ended", "two", 11, True),
+        # The entry of the run itself cannot be read.
+        ("ended", "zero", 9, False),
+        ("begins", "zero", 9, False),
+        # The run was begun again under its own name.
+        ("ended", "one", 9, False),
+    ],
+)
+def test_a_run_is_over_once_it_has_ended_or_a_later_one_has_begun(
+    kind: Literal["begins", "ended"], run_id: str, started_at: int, *, over: bool
+) -> None:
+    last = RunEntry(kind=kind, at=20, run=of_run(run_id, started_at))
+    assert is_over(last, of_run("one", 10)) is over
+    assert not is_over(None, of_run("one", 10))
 
 
 class Chain:

@@ -151,6 +151,12 @@ def release(last: SlotEntry | None, interval: str, *, run: str | None, at: int) 
     return SlotEntry(interval=interval, at=at, slot=known.slot, taken=taken)
 
 
+def slot_of(last: SlotEntry | None, interval: str) -> int | None:
+    """The slot that an interval has, None without one."""
+    lease = None if last is None else last.taken.get(interval)
+    return None if lease is None else lease.slot
+
+
 def busy(last: SlotEntry | None) -> tuple[str, ...]:
     """The intervals that have a slot."""
     return () if last is None else tuple(sorted(last.taken))

@@ -40,6 +40,7 @@ from streams_recovery.operations.restore.strategies import OfInterval
 from streams_recovery.operations.restore.strategies.interval import OwnRecords
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
+from streams_recovery.operations.unfinished import newest_restore
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.run_artifacts import RunArtifacts
@@ -150,6 +151,22 @@ def _release(recovery: RecoveryContext, application_id: str, interval: str, *, r
         log.append_after(lambda newest, _: results.release(newest, interval, run=run_id, at=at) or newest or same)
 
 
+def _has_slot(recovery: RecoveryContext, source: str, interval: str) -> bool:
+    """Whether the interval has the slot that ``recovery`` is of. Once it was given back, what runs there may be another interval's."""
+    name = SandboxName.of(recovery.config.name)
+    return name is not None and results.slot_of(_slot_log(recovery, source).last(), interval) == name.slot
+
+
+def _require_slot(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> None:
+    interval = request.slice.interval.name
+    if not _has_slot(recovery, source, interval):
+        raise Refused(
+            f"interval {interval} has no slot any more: a run of it is over, and another interval may be in the slot that it had",
+            next_step="nothing was changed; process the interval again from the beginning, in a new run or with all tasks of this one cleared",
+            interval=interval,
+        )
+
+
 def _slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotEntry]:
     """The log of slots that were taken and given back."""
     return AppendLog(recovery.repository, Layout(application_id).slots, SlotEntry)
@@ -157,9 +174,10 @@ def _slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotE
 
 def clear(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, run_id: str) -> Removed:
     """Remove the leftovers of an earlier run of this interval, also results that it published side by side. Nothing is removed if ``plan`` would refuse the
-    interval. ``recovery`` is that of the interval, ``source`` the id of the application itself.
+    interval, or it has no slot. ``recovery`` is that of the interval, ``source`` the id of the application itself.
     """
     _checked(recovery, source, request)
+    _require_slot(recovery, source, request)
     return teardown.clear(recovery, run_id=run_id, what=WHAT)
 
 
@@ -198,8 +216,9 @@ def open_interval(
     recovery: RecoveryContext, source: str, request: ReprocessRequest, planned: Planned, *, run_id: str, requested_by: str
 ) -> RestoreTicket:
     """Take the lock of the interval's application. No person approves its plan: it may replace nothing, and the same records are taken whatever was archived
-    since.
+    since. Raises ``Refused`` for an interval without a slot: a task that is cleared alone has that of a run that is over.
     """
+    _require_slot(recovery, source, request)
     wanted = restore_request(source, request, planned.savepoint)
     return restore.open_restore(
         recovery, wanted, run_id=run_id, requested_by=requested_by, approved_hash=approval(restore.plan(recovery, wanted))
@@ -235,12 +254,17 @@ def check_outputs(recovery: RecoveryContext, partitions: Mapping[str, int], requ
 def remove(recovery: RecoveryContext, ticket: RestoreTicket, published: PublishReport | None) -> Removed:
     """Stop the interval's application and take away all of it, but for results that were published side by side: ``published`` is what ``publish_results``
     returned, None when it did not come so far. Then its slot is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the slot
-    stays taken then.
+    stays taken then. Nothing is left of a run whose slot was given back, or behind which the interval was begun again: what is there is not its own.
     """
+    own = ticket.request
+    if isinstance(own, OfInterval) and not (
+        _has_slot(recovery, own.source, own.slice.interval.name) and newest_restore(recovery) == ticket.restore_id
+    ):
+        return Removed(topics=(), directories=(), stopped=())
     keep = outputs_of(recovery).values() if published is not None and published.how is PublishPolicy.SIDE_BY_SIDE else ()
     removed = teardown.remove(recovery, ticket, keep=tuple(keep), what=WHAT)
-    if isinstance(ticket.request, OfInterval):
-        _release(recovery, ticket.request.source, ticket.request.slice.interval.name, run_id=None)
+    if isinstance(own, OfInterval):
+        _release(recovery, own.source, own.slice.interval.name, run_id=None)
     return removed
 
 

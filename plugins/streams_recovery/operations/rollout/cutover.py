@@ -38,6 +38,7 @@ from streams_recovery.operations.rollout.values import (
     await_repartition,
 )
 from streams_recovery.operations.savepoint.begin import owner
+from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 REPORT = "cut-over-report"
 
@@ -340,7 +341,8 @@ def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicke
 
 def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticket) -> BroughtBack:
     """The end of an upgrade, however it went. Unless the clone is live, the old application writes the outputs again, and what ran of it runs again.
-    Repeating it is harmless. What does not come back is on record: the next savepoint of the old application tries again.
+    Repeating it is harmless: what was brought back and is down since, somebody has stopped. What does not come back is on record: the next savepoint of the
+    old application tries again. Raises ``Refused`` for an old application that a restore has left half way.
     """
     logs = entries_of(clone.ownership), entries_of(old.ownership)
     if agreed(*logs, application_id=clone.application_id, of=old.application_id).role is Role.LIVE:
@@ -354,6 +356,10 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
             # First: were only the other entry written before a kill, the application would stay down.
             quiesce_record.begin_stop(old, ticket.savepoint_id, ticket.running)
             append_role(old, clone, ticket.savepoint_id, Role.LIVE)
+        elif quiesce_record.is_let_go(old, ticket.savepoint_id):
+            return BroughtBack(live=old.application_id, started=quiesce_record.working(old, ticket.running) or ())
+        # This may be repeated days later.
+        refuse_if_unfinished(old)
         back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)
         quiesce_record.end(old, of=ticket.savepoint_id)
         return BroughtBack(live=old.application_id, started=back)

@@ -289,4 +289,7 @@ def _resumed(recovery: RecoveryContext, ticket: Ticket) -> tuple[str, ...]:
     if mode is None:
         return quiesce_record.working(recovery, ticket.running) or ()
     own = quiesce_record.check_may_resume(recovery, ticket)
+    if not own and quiesce_record.is_let_go(recovery, ticket.savepoint_id):
+        # A task of a run that is over was cleared. What this run had held was brought back then.
+        return quiesce_record.working(recovery, ticket.running) or ()
     return quiesce_record.resume(recovery, mode, ticket.running, ran=ticket.role if own else None)

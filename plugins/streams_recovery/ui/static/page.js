@@ -266,8 +266,15 @@
       const answer = async (choice) => {
         yes.disabled = no.disabled = true;
         result.textContent = "Sending. An answer to a new question is kept for some seconds until Airflow can take it.";
+        const here = `${path}/taskInstances/${part(task.task_id)}/${task.map_index}/hitlDetails`;
         try {
-          await airflow(`${path}/taskInstances/${part(task.task_id)}/${task.map_index}/hitlDetails`, sent("PATCH", { chosen_options: [choice], params_input: {} }));
+          // Airflow takes an answer to whatever the task asks by now: this page may be from before its run was cleared.
+          const asked = choice === "Approve" ? await airflow(here) : question;
+          if (asked.subject !== question.subject || asked.body !== question.body) {
+            document.activeElement.blur();
+            throw new Error("Nothing was sent: the plan was made again after it was shown here, and is another one. The new one comes in some seconds.");
+          }
+          await airflow(here, sent("PATCH", { chosen_options: [choice], params_input: {} }));
           result.textContent = choice === "Approve" ? "Approved." : "Rejected. Nothing was changed.";
         } catch (error) {
           result.textContent = error.message;
