@@ -111,6 +111,26 @@ SPEC = BackupSpec(application_id="app", ranges=(), compression_level=3)
 BACKUP_RESULT = "app/work/run/backup-result.0001.json"
 
 
+# The clocks as they are after the machine was suspended for so many seconds: the one that stands still meanwhile shows none of it.
+SUSPENDED = """
+import sys, time
+from spark_jobs.fencing import awake
+
+real, slept = time.clock_gettime, 0.0
+time.clock_gettime = lambda clock: real(clock) + (slept if clock == time.CLOCK_BOOTTIME else 0.0)
+with awake():
+    time.sleep(0.5)
+    slept = float(sys.argv[1])
+    time.sleep(2)
+"""
+
+
+@pytest.mark.fault("F112")
+@pytest.mark.parametrize(("seconds", "code"), [(30, 0), (60, 75)])
+def test_a_task_does_not_go_on_after_its_machine_was_suspended(seconds, code):
+    assert subprocess.run([sys.executable, "-c", SUSPENDED, str(seconds)], check=False).returncode == code
+
+
 @pytest.fixture
 def job(location, connection):
     Path(location.path).mkdir()
