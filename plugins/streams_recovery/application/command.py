@@ -38,6 +38,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.checks.run_answers import wrong_form
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, PermanentError, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, answer_of
 
 TOO_LARGE, NO_KEY_ROUTE = 4, 5
@@ -128,6 +129,10 @@ class CommandApplication:
             raise NoKeyRoute("this application offers no queries by key", next_step="set runs.command.query_keys in the configuration")
         printed = self._run("query_keys", self._section.query_keys, given=json.dumps(codec.encode(list(questions))).encode())
         return _answers(printed, len(questions))
+
+    def topology(self) -> DescribedTopology | None:
+        """Its programs have no verb for that; ``application.topology_command`` is another one."""
+        return None
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever its programs need, they say when they are run."""

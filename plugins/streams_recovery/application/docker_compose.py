@@ -33,6 +33,7 @@ from streams_recovery.config.fields import ApplicationId, Argv, InstanceName, Lo
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 # "restarting" and docker's own "paused" are alive; only these cannot write any more.
@@ -157,6 +158,10 @@ class DockerComposeApplication:
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
         """Each key from the instance that has it."""
         return self._fleet.query_keys(questions, seconds=self._settings.timeout if seconds is None else seconds)
+
+    def topology(self) -> DescribedTopology | None:
+        """Over the HTTP interfaces of the services."""
+        return self._fleet.topology()
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever the engine does not allow, it says when it is asked."""

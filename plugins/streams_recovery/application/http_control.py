@@ -22,6 +22,7 @@ from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, No
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.masking import masked, remember_secrets
+from streams_recovery.core.rollout.described import MOST_BYTES, DescribedTopology, described
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner, answer_of, owner_of
 
 _PIECE = 1 << 20
@@ -129,6 +130,15 @@ def store(url: str, template: str, name: str, *, token: str | None = None) -> di
         raise NotFound(f"{url}{path} knows no store {name}", next_step="check the store's name and the query path", url=url, store=name)
     _check(url, path, answer)
     return _whole(answer, f"{url}{path}", MAX_STORE_BYTES)
+
+
+def topology(url: str, *, token: str | None = None) -> DescribedTopology | None:
+    """What an instance describes its topology as, None for one that does not answer so."""
+    try:
+        answer = exchange("GET", url, "/topology", seconds=_SECONDS, limit=MOST_BYTES, token=token)
+        return described(answer.body) if answer.status in _OK and answer.whole else None
+    except (OSError, HTTPException, ConfigInvalid):
+        return None
 
 
 def owner(url: str, template: str, question: KeyQuestion, *, token: str | None = None) -> NamedOwner | None:

@@ -14,6 +14,7 @@ from streams_recovery.application.port import ForeignOwner, InstanceState, Insta
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.connection import require_encrypted
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
 
 _AT_ONCE = 16
@@ -209,6 +210,16 @@ class Fleet:
         if self._alive() != requested:
             raise ApplicationNotReady("instances came or went while they were asked", next_step="ask again", store=store)
         return merged
+
+    def topology(self) -> DescribedTopology | None:
+        """The description that the first running instance has which offers one. Without a way to ask an instance, none is asked."""
+        alive = {one.name for one in self.statuses() if one.state is not InstanceState.GONE} if self.urls else set()
+        token = token_in(self.control.token_file) if alive else None
+        for url in (url for name, url in sorted(self.urls.items()) if name in alive):
+            found = http_control.topology(url, token=token)
+            if found is not None:
+                return found
+        return None
 
     def _reported(self, name: str, token: str | None) -> Reported:
         url, path = self.urls.get(name), self.control.health

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 
@@ -214,6 +215,9 @@ class StreamsApplication(Protocol):
         """The answers of the running application for these keys. The owner of a key is asked, and only an instance of the application: ``ForeignOwner``
         for any other. Asked again while it rebalances, for up to ``seconds`` for all of them; None is the configured time. Raises ``NoKeyRoute``.
         """
+
+    def topology(self) -> DescribedTopology | None:
+        """What a running instance answers to ``GET /topology``; None where none does, or none that can be read."""
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """Whatever would keep these verbs from working, found before anything is done. ``stops``: it may be stopped, else only held and asked. ``wipes``:

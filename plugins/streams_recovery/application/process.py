@@ -38,6 +38,7 @@ from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding, refused, warning
 from streams_recovery.core.remedies.remedy import as_refused
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from streams_recovery.core.words import first_names
 
@@ -158,6 +159,10 @@ class ProcessApplication:
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
         """Each key from the instance that has it."""
         return self._fleet.query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
+
+    def topology(self) -> DescribedTopology | None:
+        """Over the HTTP interfaces of the instances."""
+        return self._fleet.topology()
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """A process needs no rights that could be asked for. State that would not be removed is found here, before anything is, and so is an end that nobody

@@ -40,6 +40,7 @@ from streams_recovery.core.repository.ownership import (
     start_as,
     two_writers,
 )
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from streams_recovery.storage.append_log import AppendLog
@@ -332,6 +333,10 @@ class StartedByRole:
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
         """The values of keys of stores."""
         return self._application.query_keys(questions, seconds=seconds)
+
+    def topology(self) -> DescribedTopology | None:
+        """The topology of a running instance."""
+        return self._application.topology()
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """Findings that would keep the verbs from working."""

@@ -140,7 +140,7 @@ def before_restore(
     recovery: RecoveryContext, manifest: Manifest | None, *, replacing: bool = False, saving: bool = True, cut: Collection[str] = ()
 ) -> tuple[PreflightFinding, ...]:
     """Findings that block or weaken a restore of ``manifest``; without one, only those that depend on no savepoint. ``replacing`` tells whether topics that
-    hold records may be replaced, ``saving`` whether what is there must be saved first; inputs that are ``cut`` are made again.
+    hold records may be replaced, ``saving`` whether what is there must be saved first; topics that are ``cut`` are made again.
     """
     images = _images(recovery, manifest) if manifest else {}
     whose = attributions(recovery)
@@ -173,7 +173,7 @@ def before_restore(
         return lacking
     return (
         *lacking,
-        *_of_made(recovery, manifest, made, rights, facts.values(), replacing=replacing),
+        *_of_made(recovery, manifest, made, rights, [one for name, one in facts.items() if name not in cut], replacing=replacing),
         *_written_again(recovery, manifest, images, described),
     )
 

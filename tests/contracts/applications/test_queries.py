@@ -59,6 +59,20 @@ def test_no_running_instance_answers_nothing_rather_than_an_empty_store(speaking
         one.open().query("totals")
 
 
+def test_the_topology_is_the_first_that_an_instance_offers(any_rig):
+    text = "Topologies:\n   Sub-topology: 0\n    Source: in (topics: [orders])\n      --> none\n"
+    one = any_rig(per_instance=[{"STORE": "{}"}, {"TOPOLOGY": text}])
+    application = started(one)
+    found = application.topology()
+    assert found is None if type(application).__name__ == "CommandApplication" else found.read == {"orders"}
+    application.stop(timeout=10)
+    assert application.topology() is None
+
+
+def test_a_description_that_cannot_be_read_is_none(speaking_rig):
+    assert started(speaking_rig(environment={"TOPOLOGY": "no such thing"})).topology() is None
+
+
 def asked(application, *keys, store="totals"):
     return application.query_keys([KeyQuestion(store=store, key=key) for key in keys])
 

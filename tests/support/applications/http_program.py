@@ -2,7 +2,7 @@
 
 Its behaviour comes from its environment: PORT, HOST (127.0.0.1 if not set), STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers, and each
 key of it by itself; others are another instance's if ELSEWHERE is set),
-HEALTH (state it reports),
+HEALTH (state it reports), TOPOLOGY (what it describes itself as, if set),
 COMMIT_INTERVAL_MS (which it reports if set), CLOSE (what /close answers, or "never"), ON_TERM (the exit status after SIGTERM, or "ignore"), TOKEN (what every
 request has to carry), DEAF=1
 (never really pauses), BUSY (how many queries it answers with 503 first), UNTIL (the pid of the test session: it ends with it, should that be killed before
@@ -30,6 +30,8 @@ class Handler(BaseHTTPRequestHandler):
             interval = os.environ.get("COMMIT_INTERVAL_MS")
             told = {} if interval is None else {"commit_interval_ms": int(interval)}
             self.answer(200, {"state": os.environ.get("HEALTH", "RUNNING"), "paused": now["paused"], **told})
+        elif self.path == "/topology" and "TOPOLOGY" in os.environ:
+            self.answer(200, {"topology": os.environ["TOPOLOGY"]})
         elif self.path == "/environment":
             self.answer(200, dict(os.environ))
         elif self.path.startswith("/state/totals/"):

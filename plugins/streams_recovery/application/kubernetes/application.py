@@ -29,6 +29,7 @@ from streams_recovery.core.kubernetes.controllers import findings_of, rights_nee
 from streams_recovery.core.kubernetes.owners import Suspension
 from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, gone_by, held_update, in_slots, slot_names
 from streams_recovery.core.preflight.findings import PreflightFinding, refused
+from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 _OUT_OF_MEMORY: Final = "OOMKilled"
@@ -139,6 +140,10 @@ class KubernetesApplication:
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
         """Each key from the instance that has it."""
         return self._status()[1].query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
+
+    def topology(self) -> DescribedTopology | None:
+        """Over the HTTP interfaces of the pods."""
+        return self._status()[1].topology()
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """Rights that are missing, owners and autoscalers that would keep it from being stopped, and state that could not be wiped."""

@@ -18,7 +18,7 @@ from streams_recovery.core.kafka_types import KeyForm, TopicRole
 from streams_recovery.core.names import NAME
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.rescale.placement import RescaledTopic
-from streams_recovery.core.rescale.values import stream_time
+from streams_recovery.core.rescale.values import merged_metadata, stream_time
 from streams_recovery.core.restore.parts.rescale import TopicNumbers
 from streams_recovery.core.rollout.compatibility import SavedTopic, StoreFacts
 from streams_recovery.core.rollout.described import DescribedTopology, NodeKind, Subtopology, TopologyNode, matched
@@ -57,10 +57,11 @@ HISTORY: Final = FormField(
 DESCRIBED: Final = replace(
     TOPOLOGY,
     title="Description of the program",
-    option_help="What Topology#describe() of the program prints. Without it: application.topology_command.",
+    option_help="What Topology#describe() of the program prints. Without it: application.topology_command, else a running instance (GET /topology).",
 )
 _DESCRIBE: Final = (
-    "hand over what Topology#describe() prints (option --topology), or set application.topology_command to a program that prints it"
+    "hand over what Topology#describe() prints (option --topology), set application.topology_command to a program that prints it, or let instances answer "
+    "GET /topology"
 )
 
 
@@ -136,19 +137,40 @@ def check_sources(
 
 
 def stream_time_warnings(topics: Iterable[TopicImage], numbers: Iterable[TopicNumbers]) -> tuple[str, ...]:
-    """What may be dropped as late: a new partition begins with the latest stream time of the old ones whose keys it gets."""
+    """What may be dropped as late: a new partition begins with the latest stream time of the old ones whose keys it gets. Raises ``Refused`` for metadata of
+    offsets that cannot be joined.
+    """
     images, found = {topic.name: topic.partitions for topic in topics}, []
-    for one in numbers:
-        times = [stream_time(part.committed.metadata) if part.committed else None for part in images[one.name]] if one.changes else []
-        wanted = RescaledTopic(name=one.name, old=one.old, new=one.new)
-        joined = [[times[at] for at in wanted.sources(number)] for number in range(one.new)] if len(times) == one.old else []
-        apart = max((max(known) - min(known) for several in joined if (known := [time for time in several if time is not None])), default=0)
+    for one in to_place(one for one in numbers if one.changes):
+        # An input that was grown has partitions by now that there were none of.
+        metadata = [part.committed.metadata if part.committed else "" for part in images[one.name]][: one.old]
+        joined = [[metadata[at] for at in one.sources(number)] for number in range(one.new)] if len(metadata) == one.old else []
+        for several in joined:
+            merged_metadata(several)
+        times = [[time for text in several if (time := stream_time(text)) is not None] for several in joined]
+        apart = max((max(known) - min(known) for known in times if known), default=0)
         if apart:
             found.append(
                 f"partitions of {one.name} that are joined were up to {span(apart / 1000)} apart in stream time: windows of the earlier ones close that much "
                 "sooner, and records that come late for them are dropped"
             )
     return tuple(found)
+
+
+def to_place(numbers: Iterable[TopicNumbers], *, history: bool = False) -> tuple[RescaledTopic, ...]:
+    """These topics as work: by the form or the partitioner that a person has named for each. With ``history`` the records that were read are placed too."""
+    forms = {str(form): form for form in KeyForm}
+    return tuple(
+        RescaledTopic(
+            name=one.name,
+            old=one.old,
+            new=one.new,
+            form=forms.get(one.by),
+            own=one.by if one.by and one.by not in forms else None,
+            history=history,
+        )
+        for one in numbers
+    )
 
 
 def with_placing(application_id: str, numbers: Sequence[TopicNumbers], named: Sequence[str]) -> tuple[TopicNumbers, ...]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotExact, PlanChanged, Refused
 from streams_recovery.core.jobs.spec import JobPlan
-from streams_recovery.core.kafka_types import Consistency, KeyForm, TopicPartition
-from streams_recovery.core.lag import Lag
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rescale.moved import with_grown
+from streams_recovery.core.rescale.numbers import to_place
 from streams_recovery.core.rescale.placement import RescaledTopic
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling
 from streams_recovery.core.restore.plan import RestorePlan, check_plan
@@ -26,6 +26,7 @@ from streams_recovery.operations.restore.moments import check_still
 from streams_recovery.operations.restore.open import approved_plan, guarded, note
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.strategies import Rescale
+from streams_recovery.operations.restore.strategies.rescale import check_grown
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.operations.unfinished import PLACED
 
@@ -123,18 +124,7 @@ def _no_rescale(ticket: RestoreTicket) -> Refused:
 
 
 def _topics(found: Rescaling) -> tuple[RescaledTopic, ...]:
-    forms = {str(form): form for form in KeyForm}
-    return tuple(
-        RescaledTopic(
-            name=one.name,
-            old=one.old,
-            new=one.new,
-            form=forms.get(one.by),
-            own=one.by if one.by and one.by not in forms else None,
-            history=found.history,
-        )
-        for one in found.placed
-    )
+    return to_place(found.placed, history=found.history)
 
 
 def _source(recovery: RecoveryContext, ticket: RestoreTicket, found: Rescaling) -> Manifest:
@@ -156,16 +146,7 @@ def _source(recovery: RecoveryContext, ticket: RestoreTicket, found: Rescaling) 
             next_step="nothing was changed; begin again with a savepoint that was taken since, and approve the new plan",
             topics=other,
         )
-    unread = {name: sum(map(_behind, there[name].partitions)) for name in found.grown}
-    if any(unread.values()):
-        raise Refused(
-            f"inputs that were grown have unread records: {', '.join(f'{name} {count:,}' for name, count in unread.items() if count)}",
-            next_step="nothing was changed; stop the producers, let the application process what is there with the old number, and grow the topic then",
-            unread=unread,
-        )
-    return with_grown(manifest, [RescaledTopic(name=one.name, old=one.old, new=one.new) for one in found.topics if one.name in found.grown])
-
-
-def _behind(image: PartitionImage) -> int:
-    committed = None if image.committed is None else image.committed.offset
-    return Lag(committed=committed, start=image.log_start, stable=image.end, end=image.end).behind
+    images = {TopicPartition(name, image.partition): image for name in found.grown for image in there[name].partitions}
+    check_grown(recovery, {tp: image.committed for tp, image in images.items()}, {tp: image.end for tp, image in images.items()})
+    grown = to_place(one for one in found.topics if one.name in found.grown)
+    return with_grown(manifest, grown)

@@ -46,6 +46,8 @@ class RestoreSource:
     warnings: tuple[str, ...] = ()
     # Inputs that are there and are made again all the same, beside those that are cut.
     again: Collection[str] = ()
+    # Topics that get another number of partitions.
+    renumbered: Collection[str] = ()
     # Internal topics that a version has made which is taken back.
     deletes: tuple[str, ...] = ()
     # The last entry of the continuous archive that counts, None for the newest one, 0 for none.

@@ -59,7 +59,7 @@ def plan_state(recovery: RecoveryContext, safeguards: Safeguards, source: Restor
     source = replace(source, manifest=fewer, with_state=True)
     later = source.later()
     cut = {*(topic.name for topic in later), *source.again}
-    found = required_for_restore(recovery, source.manifest, safeguards, cut=cut)
+    found = required_for_restore(recovery, source.manifest, safeguards, cut={*cut, *source.renumbered})
     present = present_topics(recovery, source.manifest, mine)
     source, left = _with_archived(recovery, source, present)
     seen = _look(recovery, source, present, cut)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, savepoint_field
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, Profile, TopicPartition, TopicRole
+from streams_recovery.core.lag import lags
+from streams_recovery.core.names import longer_owner
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.rescale.numbers import (
@@ -30,6 +32,7 @@ from streams_recovery.core.rollout.described import DescribedTopology, described
 from streams_recovery.core.words import LATEST, first_names, moment
 from streams_recovery.operations.compatibility import described_by_program, store_facts
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.moments import other_readers
 from streams_recovery.operations.restore.placing import RestoreSource
@@ -91,12 +94,14 @@ class Rescale(StateStrategy):
         grown = tuple(one.name for one in inputs if there.get(one.name) == one.new)
         anew = [one for one in inputs if one.name not in grown]
         _check_anew(recovery, manifest, anew, there)
+        check_grown(recovery, *_read_of(recovery, manifest, grown, named=self.savepoint != LATEST))
         names = {one.name for one in anew}
         check_sources(recovery.application_id, saved, topology, store_facts(recovery), anew=names, grown=grown, history=self.history)
         return RestoreSource(
             archive_entry=0,
             manifest=_empty(manifest, numbers),
             again=tuple(one.name for one in anew),
+            renumbered=[one.name for one in numbers if one.changes],
             part=RescalePart(
                 rescaled=Rescaling(
                     topics=numbers,
@@ -107,7 +112,11 @@ class Rescale(StateStrategy):
                     named=self.savepoint != LATEST,
                 )
             ),
-            warnings=(*_written_recently(recovery, anew), *stream_time_warnings(manifest.topics, numbers)),
+            warnings=(
+                *_written_recently(recovery, anew),
+                *_written_by_others(recovery, names),
+                *stream_time_warnings(manifest.topics, numbers),
+            ),
         )
 
     def _proven_on(self, recovery: RecoveryContext) -> Manifest:
@@ -149,7 +158,9 @@ class Rescale(StateStrategy):
             named=self.savepoint != LATEST,
             ends=ends,
         )
-        return RestoreSource(archive_entry=0, manifest=manifest, again=tuple(inputs), part=RescalePart(rescaled=rescaled))
+        return RestoreSource(
+            archive_entry=0, manifest=manifest, again=tuple(inputs), renumbered=placed, part=RescalePart(rescaled=rescaled)
+        )
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
         return recovery.savepoints
@@ -167,7 +178,9 @@ def _image_of(manifest: Manifest, name: str) -> TopicImage:
 def _topology(recovery: RecoveryContext, text: str) -> DescribedTopology | None:
     if text:
         return described(text.encode())
-    return None if recovery.config.application.topology_command is None else described_by_program(recovery)
+    if recovery.config.application.topology_command is not None:
+        return described_by_program(recovery)
+    return recovery.application.topology()
 
 
 def _refuse_elsewhere(recovery: RecoveryContext) -> None:
@@ -190,6 +203,8 @@ def _refuse_elsewhere(recovery: RecoveryContext) -> None:
 def _check_anew(recovery: RecoveryContext, manifest: Manifest, anew: Sequence[TopicNumbers], there: Mapping[str, int]) -> None:
     """Raise ``Refused`` for inputs that cannot be created again under their names without a loss, or that other applications read."""
     names = {one.name for one in anew}
+    others = {*recovery.configured(), *(recovery.cluster.groups() if names else ())} - {recovery.application_id}
+    owners = {name: whose for name in sorted(names) if (whose := longer_owner(name, "", others)) is not None}
     declared = recovery.config.declared(manifest.profile, names)
     groups = [group for group in other_readers(recovery, (), names) if group.committed or group.shares or group.reads] if names else []
     problems = [
@@ -204,6 +219,8 @@ def _check_anew(recovery: RecoveryContext, manifest: Manifest, anew: Sequence[To
             for name in sorted(names)
             if not (_image_of(manifest, name).archived and declared.archives(name, TopicRole.INPUT))
         ),
+        *(f"{name} has another name here (restore.topic_map)" for name in sorted(names & recovery.config.restore.topic_map.keys())),
+        *(f"{name} is a topic of application {whose}, whose state it has" for name, whose in owners.items()),
         *(f"group {group.name} reads {first_names(names)} too, and would have to move as well" for group in groups),
     ]
     if problems:
@@ -214,6 +231,36 @@ def _check_anew(recovery: RecoveryContext, manifest: Manifest, anew: Sequence[To
             problems=problems,
             groups=[group.name for group in groups],
         )
+
+
+def check_grown(
+    recovery: RecoveryContext, committed: Mapping[TopicPartition, CommittedOffset | None], ends: Mapping[TopicPartition, int]
+) -> None:
+    """Raise ``Refused`` for inputs that were grown and have records between what is ``committed`` and their ``ends``: the old number has placed these. Markers
+    of transactions are no records. An application that works at least once is given what was taken back, too: there every offset counts.
+    """
+    found = RecordLag(recovery).look(ends, committed, down=True)
+    if recovery.config.application.guarantee is not Guarantee.EXACTLY_ONCE_V2 and ends:
+        found = lags(committed, recovery.cluster.log_starts(list(ends)), recovery.cluster.last_stable_offsets(list(ends)), ends)
+    unread = {str(tp): lag.left for tp, lag in found.items() if lag.left}
+    if unread:
+        raise Refused(
+            f"inputs that were grown have unread records: {first_names([f'{tp} ({count:,} offsets)' for tp, count in unread.items()])}",
+            next_step="nothing was changed; stop the producers, let the application process what is there with the old number, and grow the topic then",
+            unread=unread,
+        )
+
+
+def _read_of(
+    recovery: RecoveryContext, manifest: Manifest, grown: Sequence[str], *, named: bool
+) -> tuple[Mapping[TopicPartition, CommittedOffset | None], Mapping[TopicPartition, int]]:
+    """What is committed of inputs that were grown, and their ends: of the savepoint that was named, else as it is now."""
+    images = {TopicPartition(name, image.partition): image for name in grown for image in _image_of(manifest, name).partitions}
+    if named or not images:
+        return {tp: image.committed for tp, image in images.items()}, {tp: image.end for tp, image in images.items()}
+    there = recovery.cluster.describe_topics(grown)
+    partitions = [TopicPartition(name, number) for name in grown for number in range(there[name].partitions)]
+    return recovery.groups.committed(recovery.application_id, partitions), recovery.cluster.high_watermarks(partitions)
 
 
 def _written_recently(recovery: RecoveryContext, anew: Sequence[TopicNumbers]) -> tuple[str, ...]:
@@ -228,6 +275,16 @@ def _written_recently(recovery: RecoveryContext, anew: Sequence[TopicNumbers]) -
     if not last:
         return ()
     return (f"written to in the last ten minutes, until {moment(max(last.values()))}: by {first_names(sorted(last))}. Stop these first",)
+
+
+def _written_by_others(recovery: RecoveryContext, names: Set[str]) -> tuple[str, ...]:
+    near = recovery.configured()
+    written = {one.application.id: names & {*one.topics.outputs} for one in recovery.applications().values() if one.application.id in near}
+    return tuple(
+        f"application {other} writes to {first_names(sorted(topics))}: stop it too, and start it when this run has ended"
+        for other, topics in sorted(written.items())
+        if topics
+    )
 
 
 def _empty(manifest: Manifest, numbers: Sequence[TopicNumbers]) -> Manifest:
