@@ -21,8 +21,10 @@ from fastapi.testclient import TestClient
 from streams_recovery.core.outputs.comparison import COLUMNS, Against, ComparedOutput, OutputsReport
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import Tolerance
+from streams_recovery.core.repository.encryption import EncryptionState
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, ForgedRecord
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
@@ -34,7 +36,7 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from streams_recovery.storage.site_log import site_log
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, at_sites, client_of, dag_ids, parsed, two_applications
-from tests.support.examples.statuses import ADVICE, ESTIMATE, HOUR, NOW, PROGRESS, report
+from tests.support.examples.statuses import ADVICE, ESTIMATE, HOUR, NOW, PROGRESS, report, summary
 
 # Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
 ADDRESSES = {
@@ -269,6 +271,24 @@ def test_the_screens_say_the_state_of_each_application(page: FastAPI, site: Site
     parsed(dag_ids("orders", "payments", "returns"))
     assert "not observed yet" in get(admin, "/applications/returns").text
     site.lose_repository()
+
+
+def test_each_savepoint_says_whether_it_is_in_two_places_and_no_path_or_word_of_a_store_is_trusted(page: FastAPI, site: Site) -> None:
+    admin, (first, second) = client_of(page, "admin"), (summary(number).savepoint_id for number in (0, 1))
+    assert "Places" not in get(admin, "/applications/payments").text, "it has one place"
+    place = SecondPlace(place="/srv/<b>secret</b>", savepoints=48, alone=(second,))
+    keys = EncryptionState(keys=2, wrapped_by=('local:"><script>',), problems=())
+    site.observed(report(taken_at=NOW + 60_000, second_place=place, encryption=keys))
+    text = get(client_of(new_page(), "admin"), "/applications/orders").text
+    places = dict(re.findall(r"savepoints/([^\"]+)\"><code>.*?data-label=\"Places\">([^<]+)<", text, re.DOTALL))
+    assert (places[first], places[second]) == ("in two places", "in one place only")
+    assert "1 savepoint is in one place only, since" in text
+    assert [bad for bad in ("/srv/", "<b>secret", '"><script>') if bad in text] == []
+    assert "2 data keys, wrapped by local:&#34;&gt;&lt;script&gt;" in text
+    one = get(client_of(new_page(), "admin"), f"/applications/orders/savepoints/{SAVEPOINT}").text
+    assert "<dt>Places</dt><dd>in two places</dd>" in one
+    site.observed(report(taken_at=NOW + 90_000, second_place=SecondPlace(place="s3://b", problem="it does not answer")))
+    assert get(client_of(new_page(), "admin"), "/applications/orders").text.count('data-label="Places">not known') == 48
 
 
 def test_while_the_repository_does_not_answer_the_page_leads_to_its_second_place(page: FastAPI, site: Site) -> None:

@@ -25,9 +25,6 @@ REASONS = {
         ("Provenance", "SavepointDetail"),
     ),
     "a cluster describes a topic as it is, our hold included; a cut has it as its owner had set it": (("TopicAtCut", "TopicDescription"),),
-    "a screen shows what was stored or is asked now, and null where nobody has looked; a look has all of it": (
-        ("ApplicationInfo", "RepositoryFacts"),
-    ),
     "the sum of the entries has a mapping where an entry has a list, and what nobody has said yet": (("Archive", "ArchiveEntry"),),
     "a look gathers what a report, which is stored, tells in another form: of parts that were not seen it has what is known of them": (
         ("ObservedApplication", "StatusReport"),

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from streams_recovery.core import words
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible, visible_lines
+from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.status.report import Health, RunKind, RunSummary, StatusFinding, StatusReport
@@ -314,8 +315,17 @@ def facts(report: StatusReport, now: int, *, sealed: bool) -> tuple[Markup, ...]
         by_day = f" (+{size(grown)}/day)" if grown is not None and grown > 0 else ""
         found.append(Markup('<span title="{:,} bytes">{}</span>').format(report.repository_bytes, size(report.repository_bytes) + by_day))
     found.append(Markup('<span title="{}">{}</span>').format(SEALED if sealed else NOT_SEALED, "sealed" if sealed else "not sealed"))
+    if report.encryption is not None:
+        title, word = without_paths(str(report.encryption)), "keys unavailable" if report.encryption.problems else "encrypted"
+        found.append(Markup('<span title="{}">{}</span>').format(title, word))
     found += [_last_drill(report, now), _last_check(report, now)]
     return tuple(found)
+
+
+def places_of(second: SecondPlace | None, savepoint_id: str) -> str:
+    """Where a savepoint is, in the words of the command line."""
+    has = None if second is None else second.has(savepoint_id)
+    return "not known" if has is None else "in two places" if has else "in one place only"
 
 
 def growth(report: StatusReport) -> float | None:

@@ -83,6 +83,7 @@ def _environment() -> Environment:
         "progress_text": progress_text,
         "command": command,
         "seal_of_savepoint": seal_of_savepoint,
+        "places_of": overview.places_of,
         "forged_text": forged_text,
         "SEALED": SEALED,
         "NOT_SEALED": NOT_SEALED,

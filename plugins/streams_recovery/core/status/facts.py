@@ -20,8 +20,6 @@ from streams_recovery.core.checks.facts import AdviceFacts
 from streams_recovery.core.kafka_types import GroupDescription
 from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.remedies.transactions import OpenTransaction
-from streams_recovery.core.repository.encryption import EncryptionState
-from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.retention import DeletionOutlook
 from streams_recovery.core.sandbox.drill import DrillEntry
@@ -159,7 +157,6 @@ class RepositoryFacts(RepositoryOutline):
     savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are ids of savepoints and restores that have a time that
     has not come, or say that they are of one. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where records are
     believed by their seals. ``archive_news``: it has input that the state a restore begins from has not read.
-    ``second_place`` is None without one, ``encryption`` where records are in clear.
     """
 
     newest: SavepointSummary | None
@@ -180,8 +177,6 @@ class RepositoryFacts(RepositoryOutline):
     ownership: OwnershipState | None
     sealed: bool
     archive_news: bool
-    second_place: SecondPlace | None
-    encryption: EncryptionState | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,12 +241,15 @@ class InstanceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedules:
-    """Seconds between two runs at most, None without a schedule. ``runs`` are those of an application that is down in between."""
+    """Seconds between two runs at most, None without a schedule. ``runs`` are those of an application that is down in between. ``mirror`` are those that
+    fill the second place, None too where they follow savepoints.
+    """
 
     savepoints: float | None
     checks: float | None
     drills: float | None
     runs: float | None
+    mirror: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from streams_recovery.core.status.report import (
     newest_exact,
     recovery_point,
 )
-from streams_recovery.core.words import command, count, moment, size, span
+from streams_recovery.core.words import command, count, moment, moment_of, size, span
 
 
 class InfoSource(enum.StrEnum):
@@ -288,6 +288,9 @@ GAUGES: Final = {
     "loss_objective_seconds": "how much it may be, where an objective is configured",
     "archive_working": "1 while an archiver is at work, else 0; only where something was archived",
     "archive_waiting_records": "records that were not archived when the archiver last looked",
+    "one_place_savepoints": "savepoints that are not in the second place; only with one that answers",
+    "one_place_age_seconds": "age of the oldest of them, 0 without any",
+    "second_place_archive_age_seconds": "age of what the second place has of the archive, while the archive goes on behind that",
     "exact_savepoint": "1 when there is an exact savepoint, else 0",
     "survives_cluster_loss": "1 when the newest exact savepoint is enough without the cluster, else 0",
     "savepoints": "how many savepoints there are",
@@ -323,6 +326,18 @@ def metric(name: str, application: str | None = None) -> str:
     return f"{PREFIX}.{name}" if application is None else f"{PREFIX}.{name}.{application.replace('.', '__')}"
 
 
+def _second_place(report: StatusReport) -> dict[str, float | None]:
+    seen = report.second_place
+    if seen is None or seen.problem:
+        return {}
+    behind = seen.archived_at if seen.entries else None
+    return {
+        "one_place_savepoints": len(seen.alone),
+        "one_place_age_seconds": max(0.0, (report.taken_at - moment_of(seen.alone[0])) / 1000) if seen.alone else 0.0,
+        "second_place_archive_age_seconds": None if behind is None else max(0.0, (report.taken_at - behind) / 1000),
+    }
+
+
 def gauges(report: StatusReport) -> dict[str, float]:
     """The values of ``GAUGES`` that are known."""
     newest, point = report.newest_exact, report.history[-1] if report.history else None
@@ -334,6 +349,7 @@ def gauges(report: StatusReport) -> dict[str, float]:
         "loss_objective_seconds": report.objectives.loss_seconds,
         "archive_working": None if report.archive is None else float(report.archive.working),
         "archive_waiting_records": None if report.archive is None else report.archive.waiting,
+        **_second_place(report),
         "exact_savepoint": float(newest is not None),
         "survives_cluster_loss": float(newest is not None and newest.survives_cluster_loss),
         "savepoints": report.savepoint_count,

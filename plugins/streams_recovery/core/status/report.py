@@ -16,7 +16,9 @@ from streams_recovery.core.archive.log import Archive, Extended
 from streams_recovery.core.archive.tick import is_at_work
 from streams_recovery.core.checks.check import CheckPlace, Found, Occasion, Severity
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.repository.encryption import EncryptionState
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.repository.sites import PRIMARY
@@ -267,12 +269,14 @@ class SitesStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryOutline:
     """What every view of a repository tells. ``forged`` are records that were not used, the first ones by key, ``forged_count`` of all. ``archive`` is None
-    where nothing was ever archived continuously.
+    where nothing was ever archived continuously, ``second_place`` without one, and ``encryption`` where records are in clear.
     """
 
     forged: tuple[ForgedRecord, ...] = ()
     forged_count: int = 0
     archive: ArchiveStatus | None = None
+    second_place: SecondPlace | None = field(default=None, metadata=codec.LEFT_OUT)
+    encryption: EncryptionState | None = field(default=None, metadata=codec.LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from croniter import croniter
 
 from streams_recovery.config.monitor import longest_pause
+from streams_recovery.config.rules import AFTER_SAVEPOINTS
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
@@ -301,6 +302,8 @@ def _with_repository(report: StatusReport, inside: _InRepository) -> StatusRepor
         forged_count=inside.facts.forged_count,
         sites=inside.sites,
         archive=inside.facts.archive,
+        second_place=inside.facts.second_place,
+        encryption=inside.facts.encryption,
     )
 
 
@@ -330,6 +333,7 @@ def _observed(
 ) -> ObservedApplication:
     config = recovery.config
     drills = config.drill.schedule if config.drill is not None and config.drill.enabled else None
+    mirror = None if config.storage.second_place is None else config.storage.second_place.schedule
     return ObservedApplication(
         name=config.name,
         application_id=recovery.application_id,
@@ -343,6 +347,7 @@ def _observed(
             checks=longest_pause(config.check.schedule),
             drills=longest_pause(drills),
             runs=longest_pause(config.run.schedule),
+            mirror=None if mirror in (None, AFTER_SAVEPOINTS) else longest_pause(mirror),
         ),
         parts=report.parts,
         newest=report.newest,

@@ -11,6 +11,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import MOST_FORGED, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.restore.estimate import Estimate
@@ -42,6 +43,7 @@ from streams_recovery.core.status.report import (
     StatusFinding,
     StatusReport,
 )
+from streams_recovery.core.words import new_id
 from tests.support.examples.observed import GIB, HISTORY, MINUTE, NOW, TOPICS, summary
 
 HOUR = 3_600_000
@@ -306,6 +308,7 @@ FULL = replace(
     runs=(DRILL, replace(DRILL, run="two", succeeded=False, rpo_seconds=700.0, rto_seconds=None)),
     history=HISTORY,
     archive=ArchiveStatus(working=True, said_at=NOW, safe_at=NOW - 9_000, waiting=12, files=3),
+    second_place=SecondPlace(place="s3://b", savepoints=3, alone=(new_id(NOW - HOUR, "one"),), entries=7, archived_at=NOW - 90_000),
     disks=(DiskStatus(name="a", total_bytes=100, free_bytes=50), DiskStatus(name="b", total_bytes=100, free_bytes=20)),
 )
 
@@ -327,6 +330,11 @@ def test_all_gauges_have_their_values() -> None:
     found = gauges(FULL)
     assert set(found) == set(GAUGES)
     assert (found["loss_seconds"], found["archive_working"], found["archive_waiting_records"]) == (9, 1, 12)
+    places = ("one_place_savepoints", "one_place_age_seconds", "second_place_archive_age_seconds")
+    assert [found[name] for name in places] == [1, 3_600, 90]
+    both = gauges(replace(FULL, second_place=SecondPlace(place="s3://b", savepoints=3, archived_at=NOW - 90_000)))
+    assert [both.get(name) for name in places] == [0, 0, None], "all that is archived is there too"
+    assert not {*places} & {*gauges(replace(FULL, second_place=SecondPlace(place="s3://b", problem="no answer")))}
     assert gauges(replace(FULL, archive=None))["loss_seconds"] == found["newest_age_seconds"], "without an archive the savepoint counts"
     assert found["newest_age_seconds"] == 20 * MINUTE / 1000
     assert (found["findings_critical"], found["findings_warning"], found["health"]) == (1, 2, 2)

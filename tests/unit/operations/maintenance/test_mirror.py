@@ -26,6 +26,8 @@ from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.operations import archive, maintenance, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.second_place import see_second_place
+from streams_recovery.operations.status.log import newest
+from streams_recovery.operations.status.look import refresh
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.keys.keyring import Keyring
@@ -700,3 +702,14 @@ def test_a_mark_that_nobody_has_sealed_moves_no_sealed_repository(two: RecoveryC
     new_process()
     with pytest.raises(Refused, match="has moved to elsewhere"):
         two.repository.create(two.layout.detail("y"), b"{}")
+
+
+def test_the_stored_status_carries_the_second_place_and_what_encrypts(two: RecoveryContext) -> None:
+    maintenance.fill_mirror(two)
+    third(two)
+    refresh(two)
+    known = newest(two.repository, two.layout)
+    assert known is not None
+    assert known.second_place == see_second_place(two)
+    assert known.second_place is not None
+    assert (known.second_place.alone, known.encryption) == ((THIRD,), None)

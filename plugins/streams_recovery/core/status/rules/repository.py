@@ -68,7 +68,7 @@ ONE_PLACE = "one-place-only"
 
 
 def _find_second_place(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
-    """Savepoints that a second place should have by now: as old as the newest one may be. Without any such limit, a day."""
+    """Savepoints that a second place should have by now: as old as the newest one may be. Without any such limit, a day. And the archive."""
     seen = observed.repository.second_place if observed.repository else None
     if seen is None:
         return
@@ -77,10 +77,19 @@ def _find_second_place(observed: ObservedApplication, limits: Limits) -> Iterato
         yield finding(ONE_PLACE, Severity.WARNING, f"whether savepoints are in two places is {seen}", remedies=remedies)
         return
     age = observed.age(moment_of(seen.alone[0])) if seen.alone else 0.0
+    counts = {"savepoints": float(len(seen.alone)), "entries": float(seen.entries)}
     limit = limits.newest_age if limits.newest_age is not None else DAY if limits.late_after is None else limits.late_after
     if age > limit:
-        numbers = {"age_seconds": age, "limit_seconds": limit, "savepoints": float(len(seen.alone))}
+        numbers = {"age_seconds": age, "limit_seconds": limit, **counts}
         yield finding(ONE_PLACE, Severity.WARNING, f"{seen}: a lost store would lose them", remedies=remedies, numbers=numbers)
+    # An archive that is filled at times of its own has less time than savepoints: two of its runs.
+    limit = limit if observed.schedules.mirror is None else 2 * observed.schedules.mirror + limits.archive_age
+    age = observed.age(seen.archived_at if seen.archived_at is not None else observed.known_since)
+    if seen.entries and age > limit:
+        numbers = {"age_seconds": age, "limit_seconds": limit, **counts}
+        upto = f"is {span(age)} behind" if seen.archived_at is not None else "is not there"
+        text = f"the archive {upto} in {seen.place}: a lost store would lose what it has behind that"
+        yield finding(ONE_PLACE, Severity.WARNING, text, subject="archive", remedies=remedies, numbers=numbers)
 
 
 KEYS = "keys-unavailable"

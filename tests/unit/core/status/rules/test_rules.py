@@ -64,6 +64,9 @@ def waiting(minutes: int) -> tuple[HistoryPoint, ...]:
     return tuple(point(NOW - ago * MINUTE, lag=10 + minutes - ago) for ago in range(minutes, -1, -1))
 
 
+# A second place to which the archive is copied each five minutes, and was not for long.
+EVERY_FIVE_MINUTES = replace(observed().schedules, mirror=300.0)
+BEHIND = SecondPlace(place="s3://elsewhere", savepoints=3, entries=8, archived_at=NOW - 21 * MINUTE)
 # What looks like a cause and is none.
 SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
     "a part that did not answer once": (
@@ -78,6 +81,14 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
     "a savepoint that is being copied to the second place": (
         LIMITS,
         {"repository": {"second_place": SecondPlace(place="s3://elsewhere", alone=("20261120T233000Z-0000000001",))}},
+    ),
+    "an archive that is being copied to the second place": (
+        LIMITS,
+        {"repository": {"second_place": replace(BEHIND, archived_at=NOW - 19 * MINUTE)}, "schedules": EVERY_FIVE_MINUTES},
+    ),
+    "an archive of which all is in the second place": (
+        LIMITS,
+        {"repository": {"second_place": replace(BEHIND, entries=0)}, "schedules": EVERY_FIVE_MINUTES},
     ),
     "a savepoint under way": (LIMITS, {"repository": {"last_run": replace(FAILED_RUN, over=False)}}),
     "a restore that destroyed nothing": (LIMITS, restore(destroyed=False)),
@@ -441,3 +452,22 @@ def test_health_is_the_worst_finding_and_unknown_before_the_first_look() -> None
 
 def test_every_part_has_a_name_that_reports_use() -> None:
     assert {name.value for name in PartName} == set(observed().parts)
+
+
+@pytest.mark.parametrize(
+    ("seen", "schedule", "said"),
+    [
+        (BEHIND, 300.0, "the archive is 21 min behind in s3://elsewhere"),
+        (replace(BEHIND, archived_at=NOW - 3 * HOUR), None, "the archive is 3 h behind in s3://elsewhere"),
+        (replace(BEHIND, archived_at=None), 300.0, "the archive is not there in s3://elsewhere"),
+    ],
+)
+def test_an_archive_that_is_in_one_place_for_too_long_is_told_of(seen: SecondPlace, schedule: float | None, said: str) -> None:
+    schedules = replace(observed().schedules, mirror=schedule)
+    (found,) = judge(RULES, observed(repository={"second_place": seen}, schedules=schedules), LIMITS)
+    assert (found.cause, found.severity, found.numbers["entries"]) == ("one-place-only:archive", Severity.WARNING, 8)
+    assert found.text.startswith(said)
+    # Behind savepoints it has the time that these have.
+    assert schedule is not None or not list(
+        judge(RULES, observed(repository={"second_place": replace(seen, archived_at=NOW - HOUR)}), LIMITS)
+    )
