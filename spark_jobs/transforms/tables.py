@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time, rows_of
 from spark_jobs.transforms.state import newest
 from spark_jobs.transforms.task_runner import marking, results_of_tasks, run_action
+from streams_recovery.core.errors import Altered
 from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
@@ -28,8 +31,9 @@ from streams_recovery.core.state.inspection import StateResult, StateSpec, Table
 from streams_recovery.core.state.table import Entry, StoreFormat
 from streams_recovery.segments.checked import encrypted_with
 from streams_recovery.serdes.rows import RowCodec, schema_of
-from streams_recovery.storage.repository import AlreadyExists
+from streams_recovery.storage.repository import AlreadyExists, Repository
 
+_PIECE: Final = 1 << 20
 _COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers", "valid_to")
 
 
@@ -116,7 +120,19 @@ def _store_part(pieces: Iterator[pa.RecordBatch], partition: int, spec: StateSpe
         try:
             repository.put_file(key, path)
         except AlreadyExists:
-            # The same rows in the same order: an earlier attempt of this task wrote the very same file.
-            if repository.size(key) != path.stat().st_size:
-                raise
+            # The same rows in the same order: an earlier attempt of this task wrote the very same file. One that is encrypted has other bytes each time,
+            # and who has no key can make none of that size that is read.
+            if repository.size(key) != path.stat().st_size or (data_key is None and not _is_same(repository, key, path)):
+                raise Altered(
+                    f"{key} was there before this task wrote it, with other content: it was not written by this run",
+                    next_step="it was not used; find out who can write to this repository, then export the table again",
+                    key=key,
+                ) from None
     return TablePart(key=key, rows=rows)
+
+
+def _is_same(repository: Repository, key: str, path: Path) -> bool:
+    with contextlib.closing(repository.open(key)) as stored, path.open("rb") as own:
+        while (piece := own.read(_PIECE)) and piece == stored.read(len(piece)):
+            pass
+        return not piece

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from spark_jobs.access import JobAccess
+from spark_jobs.transforms import tables
 from spark_jobs.transforms.state import ROWS, compare_states
 from spark_jobs.transforms.tables import export_table, state_table
 from spark_jobs.transforms.task_runner import TaskFailed
@@ -15,7 +16,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Altered, Damaged
 from streams_recovery.core.jobs.spec import KeysVerified
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.state.inspection import StateSpec
@@ -92,6 +93,18 @@ def test_a_directory_is_written_once(spark, shop, tmp_path):
     assert duckdb.sql(f"SELECT sum(value), count(*) FROM '{tmp_path}/out/*.parquet'").fetchall() == [(15, 6)]
     with pytest.raises(Exception, match="already exists"):
         export_table(spark, spec, access_of(shop))
+
+
+def test_a_second_attempt_takes_the_file_of_the_first_and_nobody_else_s_of_the_same_size(shop, tmp_path):
+    spec, access = spec_of(shop, "totals"), access_of(shop)
+    part = tables._store_part(iter(()), 0, spec, access)
+    assert tables._store_part(iter(()), 0, spec, access) == part
+    path = tmp_path / "repository" / part.key
+    data = bytearray(path.read_bytes())
+    for wrong in (data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], data[:-1]):
+        path.write_bytes(wrong)
+        with pytest.raises(Altered, match="was not written by this run"):
+            tables._store_part(iter(()), 0, spec, access)
 
 
 @pytest.mark.deep
