@@ -10,10 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pendulum
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
+from airflow.timetables import trigger
+from airflow.timetables.base import DataInterval, TimeRestriction
 
 from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.core.checks.check import Severity
@@ -99,12 +102,41 @@ def test_who_is_due_follows_the_schedules(directory: Path) -> None:
     assert tasks.due(configs, None) == ["by-hand", "orders", "payments"]
 
 
+def test_who_was_due_in_a_run_that_airflow_left_out_is_looked_at_by_the_next_one(directory: Path, sent: dict[str, float]) -> None:
+    configuration(directory, "payments", schedule="2 3 * * *")
+    three, at = TICK.replace(hour=3, minute=0), TICK.replace(hour=3, minute=11)
+    runs = behind(three, now=at)
+    assert runs == [at.replace(minute=10), at.replace(minute=15)], "the run of 03:02 is left out"
+    for previous, run, chosen in ((three, runs[0], ["orders", "payments"]), (runs[0], runs[1], ["orders"]), (None, runs[0], ["orders"])):
+        found = None if previous is None else SimpleNamespace(logical_date=previous)
+        ti = SimpleNamespace(get_previous_dagrun=lambda found=found: found)
+        given = context(dag_run=SimpleNamespace(run_type="scheduled", run_after=run), ti=ti)
+        assert tasks.ChooseApplicationsOperator(task_id="choose").execute(given) == chosen
+
+
+def behind(after: datetime, *, now: datetime) -> list[datetime]:
+    """The next two runs of the monitor that Airflow makes behind that of this minute."""
+    timetable = trigger.MultipleCronTriggerTimetable(*tasks.schedules(load_applications()), timezone="UTC")
+    found, last = list[datetime](), pendulum.instance(after)
+    with pytest.MonkeyPatch.context() as clock:
+        clock.setattr(trigger, "utcnow", lambda: pendulum.instance(now))
+        clock.setattr(trigger.time, "time", now.timestamp)
+        for _ in range(2):
+            restriction = TimeRestriction(None, None, catchup=False)
+            made = timetable.next_dagrun_info(last_automated_data_interval=DataInterval.exact(last), restriction=restriction)
+            assert made is not None
+            last = made.run_after
+            found.append(datetime.fromtimestamp(last.timestamp(), UTC))
+    return found
+
+
 @pytest.mark.parametrize(("run_type", "chosen"), [("scheduled", []), ("manual", ["orders"])])
 def test_each_run_is_a_heartbeat_and_one_by_hand_looks_at_all(
     directory: Path, sent: dict[str, float], run_type: str, chosen: list[str]
 ) -> None:
     run = SimpleNamespace(run_type=run_type, run_after=TICK.replace(minute=31))
-    assert tasks.ChooseApplicationsOperator(task_id="choose").execute(context(dag_run=run)) == chosen
+    ti = SimpleNamespace(get_previous_dagrun=lambda: None)
+    assert tasks.ChooseApplicationsOperator(task_id="choose").execute(context(dag_run=run, ti=ti)) == chosen
     due = sent.pop("streams_recovery.heartbeat_due_at_seconds")
     assert sent == {"streams_recovery.heartbeat": 1}
     assert 890 < due - time.time() <= 900

@@ -48,8 +48,10 @@ class ChooseApplicationsOperator(Logged, BaseOperator):
         configs, run = load_applications(), context["dag_run"]
         Stats.incr(info.metric("heartbeat"))
         Stats.gauge(info.metric("heartbeat_due_at_seconds"), _next_heartbeat(configs))
-        manual = str(getattr(run.run_type, "value", run.run_type)) == "manual"
-        return due(configs, None if manual else run.run_after)
+        if str(getattr(run.run_type, "value", run.run_type)) == "manual":
+            return due(configs, None)
+        before = context["ti"].get_previous_dagrun()
+        return due(configs, run.run_after, since=None if before is None else before.logical_date)
 
 
 class ObserveApplicationOperator(Logged, BaseOperator):
@@ -141,12 +143,18 @@ class AdviseOperator(Logged, BaseOperator):
         return plain
 
 
-def due(configs: Mapping[str, ApplicationConfig], moment: datetime | None) -> list[str]:
-    """The applications whose monitor is due at this minute, all of them without one."""
+def due(configs: Mapping[str, ApplicationConfig], moment: datetime | None, *, since: datetime | None = None) -> list[str]:
+    """The applications whose monitor is due at this minute, all of them without one. With ``since``, the minute of the run before, also those that were due in
+    between: Airflow leaves out all runs but the newest where one took long or the scheduler was away.
+    """
     if moment is None:
         return sorted(configs)
+
+    def fired(schedule: str) -> bool:
+        return croniter.match(schedule, moment) or (since is not None and croniter(schedule, moment).get_prev(datetime) > since)
+
     schedules = {name: config.monitor.schedule for name, config in configs.items()}
-    return sorted(name for name, schedule in schedules.items() if schedule is not None and croniter.match(schedule, moment))
+    return sorted(name for name, schedule in schedules.items() if schedule is not None and fired(schedule))
 
 
 def schedules(configs: Mapping[str, ApplicationConfig]) -> list[str]:
