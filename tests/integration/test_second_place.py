@@ -9,20 +9,22 @@ import pytest
 
 from embedded.stores.s3 import CREDENTIALS, S3Server
 from streams_recovery.config.backup import Mirror, Storage
-from streams_recovery.core.errors import RecoveryError, Refused
+from streams_recovery.core.errors import Damaged, RecoveryError, Refused
 from streams_recovery.core.repository.layout import Backend
 from streams_recovery.core.words import moment
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operations import archive, maintenance, restore, second_place
 from streams_recovery.operations.context import open_context
+from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.credentials import StorageCredentials
 from tests.support.applications.archiver import archiving, with_archive
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish, published
-from tests.support.applications.small import Small, asked, lose, reopened
+from tests.support.applications.small import Small, asked, lose, lose_state, reopened, small_application
 from tests.support.applications.topic_records import produce
 from tests.support.repository.golden import checked
+from tests.support.repository.local_keys import by, new_key
 from tests.support.spark.session import InSession
 
 pytestmark = pytest.mark.kafka
@@ -62,6 +64,49 @@ def test_a_restore_from_the_second_place_alone_brings_the_state_back_and_is_on_r
     with reopened(home) as found:
         assert restores_of(found.recovery) == {ticket.restore_id}
         assert checked(found.recovery, "full", savepoint).good
+
+
+@pytest.mark.way("second place")
+def test_the_first_store_and_its_key_are_gone_and_the_second_place_with_its_own_key_brings_the_state_back(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    first, own = new_key(tmp_path / "first"), new_key(tmp_path / "own")
+    with small_application(bootstrap, tmp_path, encryption=by(first, mirror=own)) as small:
+        home, away = two_places(small, tmp_path / "second")
+        own.rename(tmp_path / "away")
+        with reopened(home) as found:
+            savepoint, ended = publish(found), end(found)
+            assert "No such file" in next(one.text for one in of_store(found.recovery) if one.kind == "keys")
+            report = maintenance.fill_mirror(found.recovery)
+            assert report.savepoints == (savepoint,)
+            with pytest.raises(Damaged, match=r"needs the keys of the first place to be read there: .*No such file"):
+                maintenance.raise_unless_mirrored(report)
+        (tmp_path / "away").rename(own)
+        with reopened(home) as found:
+            assert maintenance.fill_mirror(found.recovery).damaged == (), "what lacked is made up for, and proven there"
+            assert of_store(found.recovery) == ()
+
+        (tmp_path / "repository").rename(tmp_path / "lost")
+        first.unlink()
+        lose_state(small)
+        with reopened(away) as found:
+            recovery = found.recovery
+            assert checked(recovery, "full", savepoint).good
+            ticket = opened(recovery, asked(recovery, savepoint=savepoint))
+            saved(recovery, ticket)
+            assert loaded(recovery, ticket) == 7
+            assert verified(recovery, ticket).partitions
+            restore.abandon(recovery, ticket)
+            assert end(found) == ended
+            maintenance.fill_mirror(recovery, back=True)
+
+        new_key(first)
+        with reopened(home) as found:
+            ids = {one.key_id for one in found.recovery.repository.keyring.stored(found.recovery.application_id)}
+            assert set(found.recovery.repository.keyring.rotate(found.recovery.application_id)) == ids
+        own.unlink()
+        with reopened(home) as found:
+            assert checked(found.recovery, "full", savepoint).good, "the new key of the first place opens all again"
 
 
 @pytest.mark.spark

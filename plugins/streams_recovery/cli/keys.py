@@ -18,20 +18,24 @@ from streams_recovery.storage.keys.keyring import Keyring
 def list_keys(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
     """List an application's data keys, what wraps each, and whether it can be unwrapped now. Exit code 2 when one cannot."""
     with recovery_of(name, configs) as recovery:
-        found = _keyring(recovery).stored(recovery.application_id)
+        keyring = _keyring(recovery)
+        found, second = keyring.stored(recovery.application_id), keyring.second is not None
     if as_json:
         print_json(found)
     else:
         print_table(
-            ("data key", "wrapped by", "version", "problem"),
-            ((one.key_id, one.wrapped_by or "-", one.version or "-", one.problem or "-") for one in found),
+            ("data key", "wrapped by", "version", *(["for the second place by"] if second else []), "problem"),
+            (
+                tuple(text or "-" for text in (one.key_id, one.wrapped_by, one.version, *([one.second] if second else []), one.problem))
+                for one in found
+            ),
         )
     if any(one.problem for one in found):
         raise typer.Exit(KeyUnavailable.exit_code)
 
 
 def rotate_keys(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
-    """Wrap every data key again with the first key of `storage.encryption.keys`. No record is rewritten."""
+    """Wrap every data key again with the first key of `storage.encryption.keys`, and with that of the second place. No record is rewritten."""
     with recovery_of(name, configs) as recovery:
         done = _keyring(recovery).rotate(recovery.application_id)
     if as_json:

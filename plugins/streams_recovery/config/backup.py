@@ -115,12 +115,14 @@ class SealSection(Section):
 
 class EncryptionKey(Section):
     """A key-encryption key. ``key`` is ``local``, or a service and the key's address there: ``aws:ARN``, ``google:projects/...``, ``azure:https://...`` or
-    ``vault:https://...``. ``connection`` has the credentials of the service, or a local key as its password; ``key_file`` has a local key, too.
+    ``vault:https://...``. ``connection`` has the credentials of the service, or a local key as its password; ``key_file`` has a local key, too. One of the
+    ``mirror`` is the second place's own: what is there can be read with it alone.
     """
 
     key: Text
     connection: ConnectionId | None = None
     key_file: LocalPath | None = None
+    mirror: Switch = False
 
     @property
     def provider(self) -> Provider:
@@ -144,8 +146,8 @@ class EncryptionKey(Section):
 
 
 class EncryptionSection(Section):
-    """Encryption of records with the owner's keys. The first of ``keys`` wraps data keys, all of them unwrap. ``enabled`` is for a variable that switches it:
-    what is encrypted can be read only while it is on.
+    """Encryption of records with the owner's keys. The first of ``keys`` wraps data keys, and so does the first one of the second place; all of them unwrap.
+    ``enabled`` is for a variable that switches it: what is encrypted can be read only while it is on.
     """
 
     enabled: Switch = True
@@ -155,6 +157,8 @@ class EncryptionSection(Section):
     def _some(self) -> Self:
         if self.enabled and not self.keys:
             raise ValueError("keys is empty; the first one encrypts, and `openssl rand -base64 32` makes a local one")
+        if self.enabled and all(one.mirror for one in self.keys):
+            raise ValueError("keys has only those of the second place (mirror: true); the first place needs one too")
         return self
 
 

@@ -172,11 +172,14 @@ def seal_keys(config: ApplicationConfig, connections: ConnectionSource, *, write
 
 
 def key_access(config: ApplicationConfig, connections: ConnectionSource) -> KeyAccess | None:
-    """The key-encryption keys of a repository, None for one in clear. A key that is missing is told by the first who needs it."""
+    """The key-encryption keys of a repository, None for one in clear. Those of the place that is the repository come first. A missing key is told by the
+    first who needs it.
+    """
     section = config.storage.encryption
     if section is None or not section.enabled:
         return None
-    return KeyAccess(places=tuple(_key_place(one, connections) for one in section.keys))
+    keys = sorted(section.keys, key=lambda one: one.mirror != config.storage.is_turned_round)
+    return KeyAccess(places=tuple(_key_place(one, connections) for one in keys))
 
 
 def _key_place(one: EncryptionKey, connections: ConnectionSource) -> KeyPlace:
@@ -194,7 +197,7 @@ def _key_place(one: EncryptionKey, connections: ConnectionSource) -> KeyPlace:
                 options = {} if given is None else dict(given.options)
         except NotFound as error:
             missing = error.reason
-    return KeyPlace(provider=one.provider, address=one.address, options=options, missing=missing)
+    return KeyPlace(provider=one.provider, address=one.address, options=options, missing=missing, mirror=one.mirror)
 
 
 # The credentials of a cloud open its stores and its keys.

@@ -40,6 +40,7 @@ from streams_recovery.core.preflight.permissions import (
     missing,
     restore_needs,
 )
+from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.remedies.restores import more_brokers_there
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import contradictions
@@ -133,6 +134,9 @@ def of_store(recovery: RecoveryContext, *, saves: bool = True) -> tuple[Prefligh
             keyring.probe()
         except (ConfigInvalid, KeyServiceUnavailable) as error:
             found.append(refused(KEYS, error))
+        if (problem := keyring.second_problem()) is not None:
+            text = f"{problem.reason}: what is saved now can be read in the second place with the keys of the first one only, until `mirror` makes up for it"
+            found.append(warning(KEYS, text, as_refused(problem.next_step)))
     return tuple(found)
 
 

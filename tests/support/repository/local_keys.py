@@ -14,6 +14,7 @@ def new_key(path: Path) -> Path:
     return path
 
 
-def by(*files: Path) -> dict[str, object]:
-    """The section for the keys in these files."""
-    return {"keys": [{"key": "local", "key_file": str(file)} for file in files]}
+def by(*files: Path, mirror: Path | None = None) -> dict[str, object]:
+    """The section for the keys in these files, and for one of the second place."""
+    own = [] if mirror is None else [{"key": "local", "key_file": str(mirror), "mirror": True}]
+    return {"keys": [*({"key": "local", "key_file": str(file)} for file in files), *own]}

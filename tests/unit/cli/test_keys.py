@@ -32,14 +32,16 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-def configure(directory: Path, *names: str, mirror: bool = False) -> None:
-    """Let the keys in these files encrypt records; they are made when they are not there."""
+def configure(directory: Path, *names: str, mirror: bool = False, own: str | None = None) -> None:
+    """Let the keys in these files encrypt records, one of them the second place's ``own``; they are made when they are not there."""
     for name in names:
         if not (path := directory / name).exists():
             path.write_bytes(base64.b64encode(os.urandom(32)))
             path.chmod(0o600)
     written = json.loads((directory / "shop.yaml").read_text())
-    written["storage"]["encryption"] = {"keys": [{"key": "local", "key_file": str(directory / name)} for name in names]}
+    written["storage"]["encryption"] = {
+        "keys": [{"key": "local", "key_file": str(directory / name), "mirror": name == own} for name in names]
+    }
     if mirror:
         written["storage"]["mirror"] = {"backend": "filesystem", "path": "second"}
     (directory / "shop.yaml").write_text(json.dumps(written))
@@ -89,6 +91,21 @@ def test_keys_are_listed_shown_wrapped_again_and_missed(run: Run, tmp_path: Path
     assert info(run).startswith(f"encryption: the data key {one['key_id']} cannot be unwrapped: it is wrapped by {again['wrapped_by']}")
     assert isinstance(run("keys", "rotate", "shop").exception, KeyUnavailable)
     assert isinstance(run("keys", "show", "shop", one["key_id"]).exception, KeyUnavailable)
+
+
+def test_the_key_of_the_second_place_is_listed_and_makes_up_for_what_it_has_not_wrapped(run: Run, tmp_path: Path) -> None:
+    configure(tmp_path, "a.key", mirror=True)
+    data_key(tmp_path)
+    assert "second place" not in run("keys", "list", "shop").stdout
+    configure(tmp_path, "a.key", "b.key", mirror=True, own="b.key")
+    assert info(run).endswith("for the second place: it has not wrapped 1 of them")
+    assert told(run("mirror", "shop", "--json"))["copied"] > 0
+    (one,) = told(run("keys", "list", "shop", "--json"))
+    assert one["second"] not in ("", one["wrapped_by"])
+    listed = run("keys", "list", "shop").stdout
+    assert "for the second place by" in listed
+    assert one["second"] in listed
+    assert info(run).endswith(f"wrapped by {one['wrapped_by']}, and by {one['second']} for the second place")
 
 
 def test_an_edited_store_is_encrypted_and_read_from_the_second_place_alone(run: Run, tmp_path: Path) -> None:

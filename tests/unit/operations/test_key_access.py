@@ -67,6 +67,17 @@ def test_each_key_is_found_with_its_secret_or_with_why_there_is_none(tmp_path: P
     assert "nowhere" in found[2].missing
 
 
+def test_the_key_of_the_place_that_is_read_comes_first(tmp_path: Path) -> None:
+    keys = f"{{key: 'aws:{ARN}', connection: kms, mirror: true}}, {{key: local, connection: local}}, {{key: 'aws:{ARN}2', connection: kms}}"
+    more = f"  mirror: {{backend: filesystem, path: {tmp_path}/second}}\n"
+    config = load(written(tmp_path, text(keys).replace("storage:\n", f"storage:\n{more}")), {})
+    for one, order in ((config, ["", f"{ARN}2", ARN]), (config.from_second_place, [ARN, "", f"{ARN}2"])):
+        found = key_access(one, EnvironmentConnections(CONNECTIONS))
+        assert found is not None
+        assert [place.address for place in found.places] == order
+        assert [place.mirror for place in found.places] == [address == ARN for address in order]
+
+
 def test_without_the_section_and_switched_off_records_are_in_clear(tmp_path: Path) -> None:
     assert key_access(load(written(tmp_path, MINIMAL), {}), EnvironmentConnections({})) is None
     assert places(tmp_path, more=", enabled: false") is None
@@ -86,6 +97,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         ("{key: rot13}", "write local, or"),
         ("{key: 'local:x', connection: c}", "write local, or"),
         ("{key: 'aws:'}", "write local, or"),
+        ("{key: local, connection: c, mirror: true}", "keys has only those of the second place"),
         ("{key: local}", "a local key needs a connection"),
         ("{key: local, connection: c, key_file: /k}", "and not both"),
         ("{key: 'vault:https://v/v1/transit/keys/k'}", "a vault key needs a connection"),

@@ -53,6 +53,8 @@ class KeyPlace:
     options: Mapping[str, str] = field(hash=False, default_factory=dict)
     # Why the secret of a local key, or that of a service, is missing.
     missing: str = ""
+    # It is that of the second place.
+    mirror: bool = False
 
     def __repr__(self) -> str:
         return f"KeyPlace({self.provider}:{self.address})"
@@ -60,7 +62,7 @@ class KeyPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAccess:
-    """The key-encryption keys of a repository: the first one wraps, all of them unwrap."""
+    """The key-encryption keys of a repository: the first one wraps, all of them unwrap. The first one of the other place wraps too, for who reads there."""
 
     places: tuple[KeyPlace, ...]
 
@@ -123,11 +125,15 @@ NO_KEYS: Final = DataKeys()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptionState:
-    """The ``keys`` of an application at this moment, and what wraps them. ``problems`` say which records cannot be read or written."""
+    """The ``keys`` of an application at this moment, and what wraps them. ``problems`` say which records cannot be read or written. ``second`` is the key
+    of the second place, where it has one of its own, and ``second_problem`` why that would not open all that is there.
+    """
 
     keys: int
     wrapped_by: tuple[str, ...]
     problems: tuple[str, ...]
+    second: str = ""
+    second_problem: str = ""
 
     def __str__(self) -> str:
         if self.problems:
@@ -136,7 +142,8 @@ class EncryptionState:
         if not self.keys:
             return "records will be encrypted, there are none yet"
         several = "1 data key" if self.keys == 1 else f"{self.keys:,} data keys"
-        return f"records are encrypted with {several}, wrapped by {', '.join(self.wrapped_by)}"
+        second = f", and by {self.second} for the second place" if self.second else ""
+        return f"records are encrypted with {several}, wrapped by {', '.join(self.wrapped_by)}{second}{self.second_problem and f': {self.second_problem}'}"
 
 
 def named_key(key: str) -> tuple[str, str] | None:

@@ -10,14 +10,14 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import ENTRY_READERS, MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
-from streams_recovery.core.repository.encryption import named_key
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, Refused
+from streams_recovery.core.repository.encryption import KEY_ID, KeyAccess, named_key
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.core.repository.mirror import (
@@ -120,8 +120,50 @@ def fill_mirror(
     """
     found = places(recovery)
     _require_two(recovery, found, back=back, writes=True)
-    with _lock_of_target(recovery, found) if back else nullcontext():
-        return _Copying(found, _planned(recovery, found, full=full, back=back, moves=moves), say, notes=not back).report()
+    if back:
+        with _lock_of_target(recovery, found):
+            return _Copying(found, _planned(recovery, found, full=full, back=back, moves=moves), say, notes=False).report()
+    own = _with_own_key(recovery)
+    plan = _planned(recovery, found, full=full, back=back, moves=moves)
+    report = _Copying(found, plan, say, notes=True).report()
+    return replace(report, damaged=(*report.damaged, *own, *_not_opened(recovery, found, plan)))
+
+
+def _with_own_key(recovery: RecoveryContext) -> tuple[PassedOver, ...]:
+    """Make up for what the key of the second place has not wrapped. Returns what keeps it from that: what is encrypted is copied all the same."""
+    keyring, prefix = recovery.repository.keyring, recovery.layout.keys
+    try:
+        if keyring is not None:
+            keyring.complete(recovery.application_id)
+    except RecoveryError as error:
+        return (PassedOver(key=prefix, why=f"{prefix} needs the keys of the first place to be read there: {error.reason}"),)
+    return ()
+
+
+def _not_opened(recovery: RecoveryContext, found: Places, plan: MirrorPlan) -> tuple[PassedOver, ...]:
+    """Data keys of this run that the second place's own key does not open there, where it has one."""
+    access, prefix = recovery.repository.encryption, recovery.layout.keys
+    own = tuple(one for one in access.places if one.mirror) if isinstance(access, KeyAccess) else ()
+    copied = {step.what.key.removeprefix(prefix).partition("/")[0] for step in plan.steps if step.what.key.startswith(prefix)}
+    ids = {one for one in copied if KEY_ID.fullmatch(one)}
+    if not own or not ids:
+        return ()
+    # Slow to import, and not needed where records are in clear.
+    from streams_recovery.storage.keys.keyring import Keyring  # noqa: PLC0415
+
+    seals = recovery.repository.seals
+    there = Keyring(found.other if seals is None else found.other.with_seals(seals.keys), KeyAccess(places=own))
+    try:
+        stored = there.stored(recovery.application_id, ids)
+    except RecoveryError as error:
+        return (PassedOver(key=prefix, why=f"{prefix} could not be opened there with the second place's own key: {error.reason}"),)
+    return tuple(
+        PassedOver(
+            key=f"{prefix}{one.key_id}/", why=f"{prefix}{one.key_id}/ is not opened there by the second place's own key: {one.problem}"
+        )
+        for one in stored
+        if one.problem
+    )
 
 
 def _require_two(recovery: RecoveryContext, found: Places, *, back: bool, writes: bool) -> None:
@@ -173,9 +215,10 @@ def raise_unless_mirrored(report: MirrorReport) -> None:
     """Raise ``Damaged`` for a run that could not copy everything."""
     if report.damaged:
         raise Damaged(
-            f"{len(report.damaged)} objects of {report.application_id} are not in the second place {report.place}: "
+            f"{len(report.damaged)} objects of {report.application_id} are not in the second place {report.place} as they have to be: "
             + "; ".join(one.why for one in report.damaged[:3]),
-            next_step="run `streams-recovery verify --level full`, and find out who writes in either place; everything else was copied",
+            next_step="run `streams-recovery verify --level full`, and find out who writes in either place; where a key does not answer, run it again when "
+            "it does. Everything else was copied",
             keys=[one.key for one in report.damaged[:20]],
         )
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, KeyServiceUnavailable, KeyUnavailable, RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.encryption import (
     DATA_KEY_BYTES,
@@ -23,6 +24,7 @@ from streams_recovery.core.repository.encryption import (
     DataKeys,
     EncryptionState,
     KeyAccess,
+    KeyPlace,
     WrappedKey,
     bound,
     made_at,
@@ -39,6 +41,7 @@ from streams_recovery.storage.keys.port import KeyEncryption, Wrapped
 if TYPE_CHECKING:
     from streams_recovery.storage.repository import Repository
 
+LOGGER = logger("streams_recovery.storage.keys")
 _MOST_BYTES: Final = 1 << 16
 _AT_ONCE: Final = 8
 _DIGITS: Final = 12
@@ -48,11 +51,12 @@ Named = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKey:
-    """A data key of an application: by what it is wrapped now, and why it cannot be unwrapped, empty when it can."""
+    """A data key of an application: by what it is wrapped now, in ``second`` for the second place too, and why it cannot be unwrapped, empty when it can."""
 
     key_id: str
     wrapped_by: str
     version: str
+    second: str = ""
     problem: str = ""
 
 
@@ -84,8 +88,10 @@ class Keyring:
         for key_id in reversed(self.ids(application_id)):
             if 0 <= now - made_at(key_id) < DAY_SECONDS:
                 try:
-                    if self._wraps(application_id, key_id)[0].wrapped_by == self._first.name:
-                        return self._key((application_id, key_id))
+                    own, _ = self._by_place(self._wraps(application_id, key_id))
+                    if own and own[0].wrapped_by == self._first.name:
+                        # By this one only: others may be public.
+                        return self._unwrapped(application_id, key_id, [one for one in own if one.wrapped_by == self._first.name])
                 except (Damaged, KeyUnavailable):
                     # It may be anybody's. A new one costs nothing.
                     continue
@@ -119,7 +125,16 @@ class Keyring:
 
     def probe(self) -> tuple[str, str]:
         """The key-encryption key that writes, and its newest version, after it has wrapped something and unwrapped it again."""
-        return self._first.name, self._wrapped(os.urandom(DATA_KEY_BYTES)).version
+        return self._first.name, self._wrapped(self._first, os.urandom(DATA_KEY_BYTES)).version
+
+    def second_problem(self) -> RecoveryError | None:
+        """Why the key of the second place cannot be used now. None when it can, or there is none."""
+        try:
+            if self.second is not None:
+                self._wrapped(self.second, os.urandom(DATA_KEY_BYTES))
+        except RecoveryError as error:
+            return error
+        return None
 
     def stored(self, application_id: str, ids: Collection[str] | None = None, *, each: bool = True) -> list[StoredKey]:
         """Every data key there is, or those with these ``ids``, unwrapped to see that it can be; without ``each`` only the newest one of those that one version
@@ -128,10 +143,13 @@ class Keyring:
 
         def look(key_id: str) -> StoredKey:
             try:
-                newest = self._wraps(application_id, key_id)[0]
+                own, others = self._by_place(self._wraps(application_id, key_id))
             except Damaged as error:
                 return StoredKey(key_id=key_id, wrapped_by="", version="", problem=error.reason)
-            return StoredKey(key_id=key_id, wrapped_by=newest.wrapped_by, version=newest.version)
+            newest = (own or others)[0]
+            return StoredKey(
+                key_id=key_id, wrapped_by=newest.wrapped_by, version=newest.version, second=others[0].wrapped_by if others else ""
+            )
 
         with ThreadPoolExecutor(_AT_ONCE, "keys") as pool:
             found = list(pool.map(look, self.ids(application_id) if ids is None else sorted(ids)))
@@ -145,39 +163,62 @@ class Keyring:
 
     def state(self, application_id: str) -> EncryptionState:
         """What can be read and written at this moment, as far as it is quickly told."""
-        found, problems = list[StoredKey](), list[str]()
+        found, problems, second, lacking = list[StoredKey](), list[str](), "", 0
         try:
+            second = "" if self.second is None else self.second.name
             found = self.stored(application_id, each=False)
             problems += (one.problem for one in found if one.problem)
+            lacking = sum(one.second != second for one in found) if second else 0
             self.probe()
         except RecoveryError as error:
             problems.append(error.reason)
         names = {one.wrapped_by for one in found if one.wrapped_by}
-        return EncryptionState(keys=len(found), wrapped_by=tuple(sorted(names)), problems=tuple(dict.fromkeys(problems)))
+        unusable = self.second_problem()
+        return EncryptionState(
+            keys=len(found),
+            wrapped_by=tuple(sorted(names)),
+            problems=tuple(dict.fromkeys(problems)),
+            second=second,
+            second_problem=unusable.reason if unusable is not None else f"it has not wrapped {lacking:,} of them" if lacking else "",
+        )
 
     def rotate(self, application_id: str) -> list[str]:
-        """Wrap every data key again that is not wrapped by the newest version of the first key-encryption key. Records stay as they are. Returns their ids.
-        Raises ``KeyUnavailable`` before anything is written when one of them cannot be unwrapped.
+        """Wrap every data key again that is not wrapped by the newest version of the first key-encryption key, and of the one of the second place. Records stay
+        as they are. Returns their ids. Raises ``KeyUnavailable`` before anything is written when one of them cannot be unwrapped.
         """
-        named = [(application_id, key_id) for key_id in self.ids(application_id)]
-        self.require(named)
-        today, done = self.probe(), []
-        for one in named:
-            newest = self._wraps(*one)[0]
-            if (newest.wrapped_by, newest.version) != today:
-                self._store(application_id, self._key(one), int(self._entries(*one)[-1][-_DIGITS - 5 : -5]) + 1)
-                done.append(one[1])
+        self.require((application_id, key_id) for key_id in self.ids(application_id))
+        done = set[str]()
+        for key in (self._first, *([] if self.second is None else [self.second])):
+            done.update(self._wrapped_again(application_id, key, self._wrapped(key, os.urandom(DATA_KEY_BYTES)).version))
+        return sorted(done)
+
+    def complete(self, application_id: str) -> list[str]:
+        """Wrap with the key of the second place what it has not wrapped, as its service did not answer then. Returns the ids. Raises ``KeyUnavailable``."""
+        return [] if self.second is None else self._wrapped_again(application_id, self.second, None)
+
+    def _wrapped_again(self, application_id: str, key: KeyEncryption, version: str | None) -> list[str]:
+        """Wrap what this key, in this version if there is one, was not the last one of its place to wrap."""
+        done = []
+        for key_id in self.ids(application_id):
+            newest = self._by_place(self._wraps(application_id, key_id))[key.name in self._others][:1]
+            if not newest or newest[0].wrapped_by != key.name or version not in (None, newest[0].version):
+                self._store(application_id, self._key((application_id, key_id)), key)
+                done.append(key_id)
         return done
 
     def _key(self, named: Named) -> DataKey:
         if named not in self._found:
-            self._found[named] = self._unwrapped(*named)
+            own, others = self._by_place(self._wraps(*named))
+            self._found[named] = self._unwrapped(*named, [*own, *others])
         return self._found[named]
 
-    def _unwrapped(self, application_id: str, key_id: str) -> DataKey:
-        """By the newest wrap that one of the key-encryption keys has made: others may be gone by now."""
-        wraps = self._wraps(application_id, key_id)
-        usable = {one.name: one for one in self._opened}
+    def _by_place(self, wraps: Collection[WrappedKey]) -> tuple[list[WrappedKey], list[WrappedKey]]:
+        """What keys of this place have wrapped, and what those of the other one have."""
+        return [one for one in wraps if one.wrapped_by not in self._others], [one for one in wraps if one.wrapped_by in self._others]
+
+    def _unwrapped(self, application_id: str, key_id: str, wraps: Collection[WrappedKey]) -> DataKey:
+        """By the first of these that one of the key-encryption keys has wrapped: others may be gone by now."""
+        usable = {one.name: one for _, one in self._opened}
         failed: RecoveryError | None = None
         for stored in wraps:
             where = f"{Layout(application_id).keys}{key_id}/"
@@ -198,7 +239,9 @@ class Keyring:
         if isinstance(failed, (Damaged, KeyServiceUnavailable)):
             raise failed
         problems = "; ".join(self._closed) or "none of storage.encryption.keys is that"
-        raise unavailable(key_id, failed.reason if failed is not None else f"it is wrapped by {wraps[0].wrapped_by[:300]}, {problems}")
+        raise unavailable(
+            key_id, failed.reason if failed is not None else f"it is wrapped by {next(iter(wraps)).wrapped_by[:300]}, {problems}"
+        )
 
     def _wraps(self, application_id: str, key_id: str) -> list[WrappedKey]:
         """What is stored of a key, the newest first, without what cannot be read. Raises ``Damaged`` when nothing can."""
@@ -224,28 +267,36 @@ class Keyring:
 
     def _made(self, application_id: str, key_id: str) -> DataKey:
         key = _remembered(DataKey(key_id=key_id, secret=os.urandom(DATA_KEY_BYTES)))
-        self._store(application_id, key, 1)
+        self._store(application_id, key, self._first)
         self._found[application_id, key_id] = key
+        try:
+            if self.second is not None:
+                self._store(application_id, key, self.second)
+        except RecoveryError as error:
+            # A savepoint in one place is better than none. What fills the second place makes up for it.
+            LOGGER.warning("the key of the second place has not wrapped the data key %s: %s", key_id, error.reason)
         return key
 
-    def _store(self, application_id: str, key: DataKey, number: int) -> None:
-        wrapped = self._wrapped(bound(key.secret, application_id, key.key_id))
+    def _store(self, application_id: str, key: DataKey, by: KeyEncryption) -> None:
+        """Store a data key as the next of its forms."""
+        wrapped = self._wrapped(by, bound(key.secret, application_id, key.key_id))
+        number = max((int(one[-_DIGITS - 5 : -5]) for one in self._entries(application_id, key.key_id)), default=0) + 1
         stored = WrappedKey(
             format_version=1,
             application_id=application_id,
             key_id=key.key_id,
-            wrapped_by=self._first.name,
+            wrapped_by=by.name,
             version=wrapped.version,
             wrapped=base64.b64encode(wrapped.data).decode(),
             at=int(self._clock() * 1000),
         )
         create_value(self._repository, Layout(application_id).wrapped_key(key.key_id, number), stored, most_bytes=_MOST_BYTES)
 
-    def _wrapped(self, plain: bytes) -> Wrapped:
-        wrapped = self._first.wrap(plain)
+    def _wrapped(self, by: KeyEncryption, plain: bytes) -> Wrapped:
+        wrapped = by.wrap(plain)
         # Before anything is encrypted with it: a right to encrypt alone would lock the records away.
-        if self._first.unwrap(wrapped) != plain:
-            raise unavailable("of today", f"{self._first.name} does not give back what it has wrapped")
+        if by.unwrap(wrapped) != plain:
+            raise unavailable("of today", f"{by.name} does not give back what it has wrapped")
         return wrapped
 
     @cached_property
@@ -255,11 +306,22 @@ class Keyring:
         return opened(self._access.places[0])
 
     @cached_property
-    def _opened(self) -> list[KeyEncryption]:
+    def second(self) -> KeyEncryption | None:
+        """The key of the other place, None where that has none of its own. Raises what opening it raises."""
+        place = next((one for one in self._access.places if one.mirror != self._access.places[0].mirror), None)
+        return None if place is None else opened(place)
+
+    @cached_property
+    def _others(self) -> frozenset[str]:
+        """Names of the keys of the other place."""
+        return frozenset(one.name for place, one in self._opened if place.mirror != self._access.places[0].mirror)
+
+    @cached_property
+    def _opened(self) -> list[tuple[KeyPlace, KeyEncryption]]:
         found = []
         for place in self._access.places:
             try:
-                found.append(opened(place))
+                found.append((place, opened(place)))
             except ConfigInvalid as error:
                 self._closed.append(error.reason)
         return found

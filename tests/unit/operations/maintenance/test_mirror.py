@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -514,6 +515,20 @@ def test_what_is_encrypted_does_not_come_without_the_key_that_opens_it(two: Reco
     stored = files(there(two))
     assert two.savepoints.key(THIRD) not in stored
     assert f"{two.layout.archive}000000000001.json" not in stored
+
+
+def test_a_data_key_that_the_second_place_s_own_key_does_not_open_there_is_named_and_all_is_copied(two: RecoveryContext) -> None:
+    first, own = local_key(), replace(local_key(), mirror=True)
+    two.repository.encryption = KeyAccess(places=(first, own))
+    ring = encrypted(two, first, own)
+    (key_id,) = ring.ids("golden")
+    wrap = path_of(two, f"{two.layout.keys}{key_id}/000000000002.json")
+    stored = json.loads(wrap.read_text())
+    wrap.write_text(json.dumps(stored | {"wrapped": stored["wrapped"][::-1]}))
+    report = maintenance.fill_mirror(two)
+    assert report.savepoints == (THIRD, SECOND, FIRST)
+    assert [one.key for one in report.damaged] == [f"{two.layout.keys}{key_id}/"]
+    assert "is not opened there by the second place's own key: the data key" in report.damaged[0].why
 
 
 def keep_cut(recovery: RecoveryContext, at: int) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_rotation_wraps_again_and_leaves_what_was_wrapped(tmp_path: Path) -> Non
     assert both.rotate(APP) == [], "all are wrapped by it already"
     for place in (MINE, NEW):
         assert [ring(tmp_path, place).of(named(key)) for key in keys] == keys, "the old one reads what it wrapped, too"
-    assert {one.wrapped_by for one in ring(tmp_path, NEW).stored(APP)} == {next(iter(ring(tmp_path, NEW)._opened)).name}
+    assert {one.wrapped_by for one in ring(tmp_path, NEW).stored(APP)} == {ring(tmp_path, NEW).probe()[0]}
 
 
 def test_a_rotation_that_cannot_unwrap_all_writes_nothing(tmp_path: Path) -> None:
@@ -203,3 +204,68 @@ def test_a_local_key_that_is_none_is_refused_without_a_word_of_it(tmp_path: Path
     with pytest.raises(ConfigInvalid, match="not 32 bytes in base64") as caught:
         ring(tmp_path, place).writing(APP)
     assert not secret or secret not in str(caught.value)
+
+
+# A key of the second place
+
+ELSEWHERE = replace(local(), mirror=True)
+
+
+def test_a_data_key_is_wrapped_for_the_second_place_too_and_that_key_alone_opens_it(tmp_path: Path) -> None:
+    first = ring(tmp_path, MINE, ELSEWHERE)
+    key = first.writing(APP)
+    assert ring(tmp_path, ELSEWHERE).of(named(key)) == ring(tmp_path, MINE).of(named(key)) == key
+    assert ring(tmp_path, MINE, ELSEWHERE).writing(APP) == key, "today's goes on"
+    assert ring(tmp_path, ELSEWHERE, MINE).writing(APP) == key, "there too, where it is the first one"
+    (stored,) = first.stored(APP)
+    assert stored.second == first.second.name != stored.wrapped_by  # type: ignore[union-attr]
+    state = first.state(APP)
+    assert (state.wrapped_by, state.second, state.second_problem, state.problems) == ((stored.wrapped_by,), stored.second, "", ())
+    assert str(state).endswith(f"wrapped by {stored.wrapped_by}, and by {stored.second} for the second place")
+    assert first.rotate(APP) == first.complete(APP) == []
+
+
+def test_without_the_key_of_the_second_place_a_savepoint_is_taken_and_what_lacks_is_told_and_made_up_for(tmp_path: Path) -> None:
+    gone = replace(ELSEWHERE, missing="no such file")
+    alone = ring(tmp_path, MINE, gone)
+    key = alone.writing(APP)
+    assert "no such file" in alone.state(APP).second_problem
+    assert alone.second_problem() is not None
+    both = ring(tmp_path, MINE, ELSEWHERE)
+    assert str(both.state(APP)).endswith(" for the second place: it has not wrapped 1 of them")
+    with pytest.raises(KeyUnavailable):
+        ring(tmp_path, ELSEWHERE).of(named(key))
+    assert both.complete(APP) == [key.key_id]
+    assert ring(tmp_path, ELSEWHERE).of(named(key)) == key
+
+
+def test_rotation_takes_both_keys_and_each_alone(tmp_path: Path) -> None:
+    key, other = ring(tmp_path, MINE, ELSEWHERE).writing(APP), replace(local(), mirror=True)
+    assert ring(tmp_path, NEW, ELSEWHERE, MINE).rotate(APP) == [key.key_id]
+    assert len(list(tmp_path.rglob("*.json"))) == 3, "that of the second place has it"
+    assert ring(tmp_path, NEW, other, MINE, ELSEWHERE).rotate(APP) == [key.key_id]
+    assert len(list(tmp_path.rglob("*.json"))) == 4
+    assert ring(tmp_path, NEW).of(named(key)) == ring(tmp_path, other).of(named(key)) == key
+
+
+def test_in_place_of_the_first_one_the_key_of_the_second_place_writes(tmp_path: Path) -> None:
+    gone = replace(MINE, missing="the service is gone")
+    key = ring(tmp_path, ELSEWHERE, gone).writing(APP)
+    assert ring(tmp_path, ELSEWHERE).of(named(key)) == key
+    new = ring(tmp_path, NEW, ELSEWHERE)
+    assert new.rotate(APP) == [key.key_id]
+    assert ring(tmp_path, NEW).of(named(key)) == key
+
+
+def test_a_data_key_that_somebody_has_wrapped_with_another_key_is_not_written_with(tmp_path: Path) -> None:
+    """Who may create objects, and has the public key of a service that has one."""
+    stranger = ring(tmp_path, ELSEWHERE).writing(APP)
+    (stored,) = tmp_path.rglob("*.json")
+    mine = ring(tmp_path / "elsewhere", MINE)
+    mine.writing(APP)
+    claimed = json.loads(stored.read_text()) | {"wrapped_by": mine.probe()[0], "wrapped": base64.b64encode(bytes(60)).decode()}
+    stored.with_name("000000000002.json").write_text(json.dumps(claimed))
+    for places in ((MINE, ELSEWHERE), (MINE, replace(ELSEWHERE, mirror=False))):
+        keys = ring(tmp_path, *places)
+        assert keys.of(named(stranger)) == stranger, "it can be read"
+        assert keys.writing(APP) != stranger

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,30 @@ def test_while_a_service_does_not_answer_what_an_older_key_has_wrapped_is_read_b
     for places in ((new,), (new, other)):
         with pytest.raises(KeyServiceUnavailable):
             Keyring(repository, KeyAccess(places=places)).of(name)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_while_the_service_of_one_place_is_gone_the_other_place_is_read_and_written(
+    services: KeyServices, tmp_path: Path, name: str
+) -> None:
+    repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path)))
+    cloud, local = PLACES[name](services), PLACES["local"](services)
+    (mine, second), (own, first) = (cloud, replace(local, mirror=True)), (local, replace(cloud, mirror=True))
+
+    def ring(*places: KeyPlace) -> Keyring:
+        return Keyring(repository, KeyAccess(places=places))
+
+    key = ring(mine, second).writing("orders")
+    file = f"orders/segments/t/0/0-9-a.{key.key_id}.parquet"
+    services.fails = 1_000
+    assert ring(second, mine).of(file) == key
+    assert services.fails == 1_000, "and nobody asks it"
+    assert ring(second, mine).writing("other").secret
+    services.fails = 1_000
+    assert ring(own, first).writing("payments").secret
+    services.fails = 0
+    assert len(ring(own, first).complete("payments")) == 1
+    assert ring(first).stored("payments")[0].problem == ""
 
 
 def wrong(place: KeyPlace) -> KeyPlace:

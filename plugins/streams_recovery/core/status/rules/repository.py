@@ -105,6 +105,9 @@ def _find_keys(observed: ObservedApplication, _limits: Limits) -> Iterator[Statu
             remedies=[command("keys", "list", observed.name)],
             numbers={"problems": float(len(seen.problems))},
         )
+    elif seen is not None and seen.second_problem:
+        text = f"{seen}: where it has not, the second place is read with the keys of the first one only"
+        yield finding(KEYS, Severity.WARNING, text, remedies=[command("mirror", observed.name)])
 
 
 FAILED, OVERDUE = "check-failed", "check-overdue"

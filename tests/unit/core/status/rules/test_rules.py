@@ -9,6 +9,7 @@ import pytest
 
 from streams_recovery.core.checks.check import Severity
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.repository.encryption import EncryptionState
 from streams_recovery.core.repository.mirror import SecondPlace
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import LockState, PartName, finding, health, judge
@@ -270,6 +271,13 @@ def test_the_age_counts_on_while_the_repository_is_not_seen() -> None:
 def test_the_first_savepoint_that_does_not_survive_is_no_broken_promise() -> None:
     (one,) = found(promised=False, newest_exact=summary(survives_cluster_loss=False))
     assert (one.kind, one.severity) == ("lost-with-cluster", Severity.INFO)
+
+
+def test_a_key_of_the_second_place_that_cannot_be_used_is_a_warning() -> None:
+    state = EncryptionState(keys=2, wrapped_by=("aws:arn",), problems=(), second="google:k", second_problem="it has not wrapped 1 of them")
+    (one,) = found(repository={"encryption": state})
+    assert (one.kind, one.severity, one.remedies) == ("keys-unavailable", Severity.WARNING, ("streams-recovery mirror orders",))
+    assert "by google:k for the second place: it has not wrapped 1 of them" in one.text
 
 
 def test_the_worst_comes_first() -> None:
