@@ -178,3 +178,10 @@ def test_what_the_endpoints_page_writes_into_a_configuration_can_be_read(kind: s
     shown = [yaml.safe_load(block)["runs"] for block in re.findall(r"^```yaml\n(.*?)^```", ENDPOINTS, re.MULTILINE | re.DOTALL)]
     (section,) = [one for one in shown if one["kind"] == kind]
     assert Runs.model_validate(section).chosen.no_pause_because is None
+
+
+def test_a_test_that_a_page_names_is_there() -> None:
+    named = {name for page in (PROJECT / "docs").rglob("*.md") for name in re.findall(r"`(test_\w+)`", page.read_text())}
+    there = {name for file in (PROJECT / "tests").rglob("test_*.py") for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)}
+    assert named
+    assert named <= there
