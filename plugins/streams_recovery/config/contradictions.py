@@ -32,6 +32,7 @@ def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Coll
     for one in (
         *_same_application(configs),
         *_same_instances(configs),
+        *_same_dags(configs),
         *_shared_topics(configs),
         *_clones_without_original(configs, configured),
         *_unknown_sources(configs, configured),
@@ -91,6 +92,22 @@ def _same_instances(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contra
             names,
             "give each application what is its own: runs.process.directory, addresses and state directories, or a workload",
         )
+
+
+def _same_dags(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
+    """Names by which two DAGs would have one id: rights on one, and what the page starts, would be about the other."""
+    longer = {(short, other.removeprefix(f"{short}_")) for short in GROUPS for other in GROUPS if other.startswith(f"{short}_")}
+    for name, config in configs.items():
+        for short, rest in sorted(longer):
+            other = name.removeprefix(f"{rest}_")
+            both = other != name and other in configs
+            if name == rest or (both and (config.access.own_dags or configs[other].access.own_dags)):
+                whose = f"that of {other}" if name != rest else "that of all applications"
+                yield Contradiction(
+                    f"a DAG of {name} would have the id {short}_{name}, and that is {whose}",
+                    frozenset({name} if name == rest else {name, other}),
+                    f"give {name} a name that does not begin with {rest}",
+                )
 
 
 def _shared_topics(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:

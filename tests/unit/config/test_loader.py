@@ -447,6 +447,30 @@ def test_a_drill_on_a_schedule_keeps_its_group_on(tmp_path: Path) -> None:
     assert load_all(tmp_path, {}).broken == {}
 
 
+@pytest.mark.parametrize(
+    ("names", "own", "broken"),
+    [
+        (["outputs", "orders"], "", {"outputs"}),
+        (["outputs_orders", "orders"], "orders", {"outputs_orders", "orders"}),
+        (["outputs_orders", "orders"], "outputs_orders", {"outputs_orders", "orders"}),
+        (["outputs_orders", "orders"], "", set()),
+        (["outputs_orders", "payments"], "payments", set()),
+    ],
+)
+def test_names_by_which_two_dags_would_have_one_id_are_refused(tmp_path: Path, names: list[str], own: str, broken: set[str]) -> None:
+    for at, name in enumerate(names):
+        text = (
+            MINIMAL.replace("orders", name)
+            .replace("18081", str(18081 + at))
+            .replace("state/1", f"state/{name}")
+            .replace(": run\n", f": {name}\n")
+        )
+        written(tmp_path, text + f"access: {{own_dags: {str(name == own).lower()}}}\n", f"{name}.yaml")
+    found = load_all(tmp_path, {}).broken
+    assert set(found) == broken, found
+    assert all(f"would have the id streams_compare_{names[0]}, and that is that of" in str(told) for told in found.values())
+
+
 def test_an_application_that_contradicts_several_is_told_all_of_it(tmp_path: Path) -> None:
     clone = "clone:\n  of: gone\nrestore: {topic_map: {real: own}}\n"
     told = '{name: one, url: "http://127.0.0.1:18081", state_directory: state/1, environment: {OUT: own}}'
