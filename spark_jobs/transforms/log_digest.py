@@ -26,7 +26,7 @@ _LONG: Final = 1_024
 # A few short lengths, so that one long row does not make all of them long.
 _LENGTHS: Final = (32, 128, _LONG)
 # As many rows as a near cache holds.
-_AT_ONCE: Final = 2_000
+_AT_ONCE: Final = 8_000
 _KEYS: Final = np.frombuffer(hashlib.shake_256(b"NH").digest(4 * _LONG), "<u4").astype(np.uint64).reshape(2, 2, -1)
 # The bytes of a row of each length that are its own.
 _OWN: Final = (np.arange(_LONG) < np.arange(_LONG + 1)[:, None]).astype(np.uint8) * np.uint8(255)

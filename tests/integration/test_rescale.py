@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,13 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ConfigInvalid, NotFound, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.restore.report import Verdict
+from streams_recovery.core.state.edit import default_partition
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.strategies import Rescale, Undo
+from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.workflows.restore import PREPARE_TOPICS, RESCALE
 from tests.support.applications import shape_inputs, shape_oracles
 from tests.support.applications.counting import Counting
@@ -189,6 +193,33 @@ def test_a_record_that_comes_behind_the_savepoint_of_the_stop_is_not_deleted(cou
             runner.take((PREPARE_TOPICS,), results).require(PREPARE_TOPICS)
         restore.abandon(recovery, ticket)
     assert [key for key, _ in counting.rows(counting.input)] == list("abcabz")
+
+
+def test_records_of_a_producer_that_knew_the_old_number_are_told(counting: Counting, in_session: Submitter) -> None:
+    counting.savepoint(in_session)
+    with counting.recovery() as recovery:
+        runner = Runner(recovery=recovery, submitter=in_session, say=print)
+        again = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
+        runs.restore_in_place(runner, asking(counting, recovery), again, approve=lambda _: True)
+
+        def warned() -> list[str]:
+            wanted = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
+            return [one for one in runs.backup(runner, wanted).warnings if "behind its rescale" in one]
+
+        right = [key for key in "abcdefghijkl" if default_partition(key.encode(), 3) == 0]
+        wrong = [key for key in "abcdefghijkl" if default_partition(key.encode(), 3) != 0]
+        # The test's producer puts all into the partition of old.
+        counting.feed("".join(right))
+        assert warned() == []
+        counting.feed("".join(wrong[:3]))
+        (told,) = warned()
+        assert told.startswith(f"3 of the first 3 records that came to {counting.input.topic}")
+        assert "in partitions 0: a producer went on with 1 partitions" in told
+        # An hour later producers know.
+        runner = replace(runner, recovery=replace(recovery, clock=lambda: time.time_ns() // 1_000_000 + 2 * 3_600_000))
+        warned()
+        counting.feed("".join(wrong[3:]))
+        assert warned() == []
 
 
 @pytest.mark.way("rescale")

@@ -25,6 +25,7 @@ from streams_recovery.storage.repository import Repository
 
 _CHUNK: Final = 8 << 20
 _ROWS: Final = 1 << 16
+_KEYS: Final = ("offset", "key")
 _SMALL: Final = 8 << 20
 
 # Twice a row group as it is written. Where a single record is larger than that there is no sample.
@@ -54,6 +55,21 @@ def keyed_stamps(repository: Repository, file: SegmentFile, count: int, *, last:
         if not last and found:
             break
     return list(found)
+
+
+def keys_from(repository: Repository, file: SegmentFile, offset: int, count: int) -> list[bytes]:
+    """The first keys of a segment, up to ``count``, from the row at ``offset`` on. Row groups that are too large for a sample are passed over."""
+    found: list[bytes] = []
+    with _opened(repository, file) as handle, open_segment(handle, file, repository.data_keys) as segment:
+        for group in range(len(segment.rows)):
+            if segment.unpacked(group, _KEYS) > _MOST_SAMPLED:
+                continue
+            for batch in segment.batches(group, _KEYS, rows=_ROWS):
+                keys = batch.filter(pc.greater_equal(batch.column("offset"), offset)).column("key").drop_null()
+                found += keys.slice(0, count - len(found)).to_pylist()
+                if len(found) == count:
+                    return found
+    return found
 
 
 def rows_below(repository: Repository, file: SegmentFile, offset: int) -> int:

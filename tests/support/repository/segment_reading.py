@@ -11,7 +11,16 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.files import contents_of, read_segment
-from streams_recovery.segments.queries import edge_stamps, first_values, keyed_stamps, last_rows, rows_below, split_at, timestamp_at
+from streams_recovery.segments.queries import (
+    edge_stamps,
+    first_values,
+    keyed_stamps,
+    keys_from,
+    last_rows,
+    rows_below,
+    split_at,
+    timestamp_at,
+)
 from streams_recovery.storage.repository import Repository
 
 KEY = "orders/segments/t/0/a.parquet"
@@ -29,6 +38,7 @@ def reads(directory: Path, file: SegmentFile) -> dict[str, Callable[[], object]]
         "first values": lambda: first_values(repository, file, 20),
         "last rows": lambda: last_rows(repository, file, 20),
         "first keys": lambda: keyed_stamps(repository, file, 20, last=False),
+        "keys from an offset": lambda: keys_from(repository, file, 0, 20),
         "last keys": lambda: keyed_stamps(repository, file, 20, last=True),
         "all rows": lambda: list(read_segment(directory / KEY, file)),
         "contents": lambda: contents_of(directory / KEY, file),

@@ -17,7 +17,7 @@ from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.interval import BESIDE, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
 from streams_recovery.segments.files import _writer
-from streams_recovery.segments.queries import edge_stamps, keyed_stamps, look_into, timestamp_at
+from streams_recovery.segments.queries import edge_stamps, keyed_stamps, keys_from, look_into, timestamp_at
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.event_times import Log, ahead, behind, expected, lead, logs, slices
@@ -60,6 +60,10 @@ def test_the_rows_that_are_written_are_those_that_were_counted(
         assert edge_stamps(repository, files[-1], last=True) == list(piece[-BESIDE:])
         keyed = [(b"k", at) for _, at in piece]
         assert keyed_stamps(repository, files[-1], 2, last=False) == keyed[:groups][:2]
+        keys = [key for key, _ in keyed]
+        assert [keys_from(repository, files[-1], 0, count) for count in (1, 2, 100)] == [keys[:1], keys[:2], keys[:100]]
+        assert keys_from(repository, files[-1], files[-1].last_offset + 1, 5) == []
+        assert keys_from(repository, files[-1], files[-1].last_offset, 5) == keys[-1:]
         assert keyed_stamps(repository, files[-1], 2, last=True) == keyed[(len(keyed) - 1) // groups * groups :][-2:]
         assert [timestamp_at(repository, files[-1], offset) for offset, _ in piece] == [at for _, at in piece]
     bounds = replace(bounds_of(wanted, whole=whole, first=first, written=written), latest=max(latest, wanted.closed))

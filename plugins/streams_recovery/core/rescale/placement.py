@@ -8,7 +8,7 @@ other.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Final
@@ -183,6 +183,15 @@ def deciding(form: KeyForm, key: bytes) -> bytes | None:
         return key[4 : 4 + length] if 0 <= length <= len(key) - 4 else None
     before, behind = AROUND[form]
     return key[before : len(key) - behind] if len(key) >= before + behind else None
+
+
+def astray(form: KeyForm | None, keys: Iterable[bytes], partition: int, numbers: tuple[int, int]) -> int:
+    """How many keys of a partition do not lie where the second of these numbers of partitions puts them. Where no record has proven the form they are taken as
+    whole, and count only if the first number puts all of them there: a partitioner of one's own does not.
+    """
+    decides, (old, new) = form or KeyForm.WHOLE, numbers
+    wrong = [key for key in keys if partition_of(decides, key, new) != partition]
+    return len(wrong) if form is not None or all(partition_of(decides, key, old) == partition for key in wrong) else 0
 
 
 def partition_of(form: KeyForm, key: bytes, partitions: int) -> int | None:

@@ -37,6 +37,7 @@ from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
+from streams_recovery.operations.savepoint import strays
 from streams_recovery.operations.savepoint.copy import gather, planned_copy
 from streams_recovery.operations.savepoint.damage import note_lost_files
 from streams_recovery.operations.savepoint.values import (
@@ -96,6 +97,7 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
         *assumed,
         *_begun_late(draft, copied),
         *copied.noticed,
+        *strays.of_rescale(recovery, manifest, parent, copied.ranges),
     )
     return _summary(manifest, key, copied, plan, warnings)
 

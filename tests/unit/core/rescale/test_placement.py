@@ -17,6 +17,7 @@ from streams_recovery.core.rescale.placement import (
     FormPair,
     PartitionSeen,
     RescaledTopic,
+    astray,
     candidates,
     deciding,
     partition_of,
@@ -130,3 +131,15 @@ def test_a_form_that_a_person_has_named_is_the_only_one() -> None:
 def test_without_a_key_nothing_is_claimed() -> None:
     proof = proven(TOPIC, None, [seen(records=2, keyless=2)])
     assert (proof.form, proof.also, proof.records, proof.keyless) == (None, (), 2, 2)
+
+
+def test_records_that_the_old_number_has_placed_are_counted():
+    keys = [b"key-%d" % number for number in range(60)]
+    here = [key for key in keys if default_partition(key, 6) == 1]
+    old = [key for key in keys if default_partition(key, 4) == 1 and default_partition(key, 6) != 1]
+    other = [key for key in keys if default_partition(key, 4) != 1 and default_partition(key, 6) != 1]
+    assert min(map(len, (here, old, other))) > 3
+    assert astray(KeyForm.WHOLE, here, 1, (4, 6)) == astray(None, here, 1, (4, 6)) == 0
+    assert astray(KeyForm.WHOLE, here + old, 1, (4, 6)) == astray(None, here + old, 1, (4, 6)) == len(old)
+    # Where no form is proven, a producer may have a partitioner of its own.
+    assert (astray(KeyForm.WHOLE, old + other, 1, (4, 6)), astray(None, old + other, 1, (4, 6))) == (len(old) + len(other), 0)
