@@ -123,6 +123,13 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beside]:
                 clone.application.stop(timeout=30)
 
 
+def agree(found: dict[str, Any]) -> None:
+    """No key differs. Few windows of the third output are over: often it has none to compare, and then the whole is not called equal."""
+    assert all(found["outputs"][name]["equal"] > 0 for name in WRITTEN), found
+    none = any(one["equal"] == 0 for one in found["outputs"].values())
+    assert found["outcome"] == ("partly compared" if none else "equal"), found
+
+
 @pytest.mark.fault("F53")
 def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
     old = beside.on.recovery
@@ -139,12 +146,10 @@ def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
         assert sum(beside.ends(*NEXT_TOPICS.values()).values()) > 0
 
     equal = beside.compared()
-    assert equal["outcome"] == "equal", equal
-    # Few windows of the third one are over.
-    assert all(equal["outputs"][name]["equal"] > 0 for name in WRITTEN), equal
+    agree(equal)
     with beside.on.generator.trickle(RATE):
         under_load = beside.compared()
-    assert under_load["outcome"] == "equal", under_load
+    agree(under_load)
     planted = beside.planted("customer-totals")
     assert (planted["outcome"], planted["outputs"]["customer-totals"]["only_there"]) == ("different", 1)
 
