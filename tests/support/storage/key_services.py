@@ -54,6 +54,10 @@ class KeyServices:
     token: str = TOKEN
     fails: int = 0
     calls: list[str] = field(default_factory=list)
+    # Paths of no service here, such as those of a store, with what they were asked with.
+    elsewhere: list[tuple[str, str]] = field(default_factory=list)
+    client: str | None = None
+    pod: str = "what Kubernetes says of a pod"
     versions: list[bytes] = field(default_factory=lambda: [os.urandom(32)])
     pairs: dict[str, rsa.RSAPrivateKey] = field(default_factory=dict)
     account: rsa.RSAPrivateKey = field(default_factory=lambda: pair(0))
@@ -97,6 +101,8 @@ class KeyServices:
             r"/": self._aws,
             r"/v1/transit/(encrypt|decrypt)/orders": self._vault,
             r"/google-token": self._google_token,
+            r"/computeMetadata/v1/instance/service-accounts/default/token(\?.*)?": self._google_machine,
+            r"/msi/token\?.*": self._azure_machine,
             rf"/v1/{GOOGLE}:(encrypt|decrypt)": self._google,
             r"/tenant/oauth2/v2\.0/token": self._azure_token,
             r"/keys/orders(/[0-9a-f]{32})?/(wrapkey|unwrapkey)\?api-version=[0-9.]+": self._azure,
@@ -104,6 +110,7 @@ class KeyServices:
         for pattern, route in routes.items():
             if re.fullmatch(pattern, path):
                 return route(path, headers, body)
+        self.elsewhere.append((path, headers.get("authorization", "")))
         raise Refusal(404, {"errors": ["no such path"]})
 
     def _aws(self, _path: str, headers: dict[str, str], body: bytes) -> object:
@@ -167,9 +174,33 @@ class KeyServices:
     def _azure_token(self, _path: str, _headers: dict[str, str], body: bytes) -> object:
         form = dict(urllib.parse.parse_qsl(body.decode()))
         assert form["grant_type"] == "client_credentials"
-        if (form["client_id"], form["client_secret"], form["scope"]) != ("me", CLIENT_SECRET, "https://vault.azure.net/.default"):
+        assert form["scope"] in ("https://vault.azure.net/.default", "https://storage.azure.com/.default")
+        assertion = (form.get("client_assertion"), form.get("client_assertion_type"))
+        by_pod = assertion == (self.pod, "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+        if form["client_id"] != "me" or not (by_pod or form.get("client_secret") == CLIENT_SECRET):
             raise Refusal(401, {"error": "invalid_client"})
         return {"access_token": self.token, "expires_in": 3599, "token_type": "Bearer"}
+
+    def _google_machine(self, _path: str, headers: dict[str, str], _body: bytes) -> object:
+        if headers.get("metadata-flavor") != "Google":
+            raise Refusal(403, {"error": "missing Metadata-Flavor"})
+        return {"access_token": self.token, "expires_in": 3599, "token_type": "Bearer"}
+
+    def _azure_machine(self, path: str, headers: dict[str, str], _body: bytes) -> object:
+        """As App Service and Container Apps lay it down: learn.microsoft.com/azure/app-service/overview-managed-identity."""
+        asked = dict(urllib.parse.parse_qsl(path.partition("?")[2]))
+        if headers.get("x-identity-header") != "a header of a test":
+            raise Refusal(401, {"error": "unauthorized"})
+        assert asked["api-version"] == "2019-08-01"
+        assert asked["resource"].rstrip("/") in ("https://vault.azure.net", "https://storage.azure.com")
+        if asked.get("client_id") != self.client:
+            raise Refusal(400, {"error": "invalid_client"})
+        return {
+            "access_token": self.token,
+            "expires_on": str(int(time.time()) + 3599),
+            "resource": asked["resource"],
+            "token_type": "Bearer",
+        }
 
     def _azure(self, path: str, headers: dict[str, str], body: bytes) -> object:
         if headers.get("authorization") != f"Bearer {self.token}":
@@ -202,6 +233,12 @@ def key_services() -> Iterator[KeyServices]:
     found = KeyServices()
 
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_HEAD(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             body = self.rfile.read(int(headers.get("content-length", "0")))
@@ -217,7 +254,7 @@ def key_services() -> Iterator[KeyServices]:
                 self.send_header("Location", f"{found.url}/elsewhere")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(b"" if self.command == "HEAD" else data)
 
         def log_message(self, *_: Any) -> None:
             """Nothing."""

@@ -7,9 +7,11 @@ import os
 import re
 import time
 import urllib.parse
+from pathlib import Path
 from typing import Any, Final
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.encryption import KeyPlace
 from streams_recovery.storage.keys.port import Wrapped, ask, no_answer, require_private, text_in, token_in, unusable
 
@@ -19,13 +21,16 @@ _API: Final = "api-version=7.4"
 _RESOURCE: Final = "https://vault.azure.net"
 # The variable of Azure's own libraries for another cloud.
 _AUTHORITY: Final = "AZURE_AUTHORITY_HOST"
-_OF_MACHINE: Final = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource="
+# As the library that asks the stores takes them: who this machine or pod is.
+_IDENTITY: Final = ("tenant_id", "client_id", "client_secret", "federated_token_file")
+_OF_MACHINE: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
+_ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOKEN_SECONDS: Final = 300
 
 
 class AzureKey:
     """See ``KeyEncryption``. The address is ``https://VAULT.vault.azure.net/keys/NAME``, of an RSA key. Without an application of Entra ID the machine's
-    is used. Whoever has the public key can wrap: only a seal says who did.
+    or the pod's is used. Whoever has the public key can wrap: only a seal says who did.
     """
 
     public = True
@@ -37,7 +42,10 @@ class AzureKey:
                 f"{place.address} is no address of a key in Key Vault", next_step="write azure:https://VAULT.vault.azure.net/keys/NAME"
             )
         require_private(self.name, place.address)
-        self._url, self._options = place.address, place.options
+        self._url = place.address
+        self._options = {name: found for name in _IDENTITY if (found := os.environ.get(f"AZURE_{name.upper()}"))} | dict(place.options)
+        # A service may answer with what it was sent.
+        remember_secrets(filter(None, (self._options.get("client_secret"), os.environ.get("IDENTITY_HEADER"))))
         self._token, self._until = "", 0.0
 
     def wrap(self, plain: bytes) -> Wrapped:
@@ -67,17 +75,31 @@ class AzureKey:
             raise no_answer(self.name, "its value is not base64") from None
 
     def _new_token(self) -> dict[str, Any]:
-        if "client_secret" not in self._options:
-            client = self._options.get("client_id")
-            more = f"&client_id={urllib.parse.quote(client, safe='')}" if client else ""
-            return ask(self.name, _OF_MACHINE + urllib.parse.quote(_RESOURCE, safe="") + more, None, {"Metadata": "true"})
+        given = self._options
+        if not {"tenant_id", "client_id"} <= given.keys() or not {"client_secret", "federated_token_file"} & given.keys():
+            return self._token_of_machine()
         authority = os.environ.get(_AUTHORITY, "https://login.microsoftonline.com").rstrip("/")
         require_private(self.name, authority)
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": self._options["client_id"],
-            "client_secret": self._options["client_secret"],
-            "scope": f"{_RESOURCE}/.default",
-        }
-        tenant = urllib.parse.quote(self._options["tenant_id"], safe="")
+        form = {"grant_type": "client_credentials", "client_id": given["client_id"], "scope": f"{_RESOURCE}/.default"}
+        if "client_secret" in given:
+            form["client_secret"] = given["client_secret"]
+        else:
+            form |= {"client_assertion_type": _ASSERTION, "client_assertion": self._token_of_pod(given["federated_token_file"])}
+        tenant = urllib.parse.quote(given["tenant_id"], safe="")
         return ask(self.name, f"{authority}/{tenant}/oauth2/v2.0/token", urllib.parse.urlencode(form).encode(), {})
+
+    def _token_of_machine(self) -> dict[str, Any]:
+        """By the service of virtual machines, or that of hosted applications, which the environment names."""
+        asked = {"api-version": "2019-08-01", "resource": _RESOURCE}
+        asked |= {"client_id": self._options["client_id"]} if "client_id" in self._options else {}
+        headers = {"Metadata": "true"} | ({"X-IDENTITY-HEADER": secret} if (secret := os.environ.get("IDENTITY_HEADER")) else {})
+        return ask(self.name, f"{os.environ.get('IDENTITY_ENDPOINT', _OF_MACHINE)}?{urllib.parse.urlencode(asked)}", None, headers)
+
+    def _token_of_pod(self, path: str) -> str:
+        """What Kubernetes says of this pod. The file is written anew from time to time."""
+        try:
+            token = Path(path).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise unusable(self.name, f"{path} of AZURE_FEDERATED_TOKEN_FILE cannot be read: {error}") from None
+        remember_secrets([token], renewed=True)
+        return token

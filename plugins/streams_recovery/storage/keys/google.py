@@ -8,9 +8,11 @@ import os
 import re
 import time
 import urllib.parse
+from pathlib import Path
 from typing import Any, Final
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.masking import remember_secrets
 from streams_recovery.core.repository.encryption import KeyPlace
 from streams_recovery.storage.keys.port import Wrapped, ask, no_answer, require_private, text_in, token_in, unusable
 
@@ -18,12 +20,16 @@ _ADDRESS: Final = re.compile(r"projects/[\w.:-]+/locations/[\w-]+/keyRings/[\w-]
 # gcloud's own variable for another endpoint.
 _ENDPOINT: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDKMS"
 _SCOPE: Final = "https://www.googleapis.com/auth/cloudkms"
-_OF_MACHINE: Final = "http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token"
+# As Google's own libraries, and the one that asks the stores, take them.
+_METADATA: Final = ("GCE_METADATA_HOST", "GCE_METADATA_ROOT")
+_ACCOUNT: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 _TOKEN_SECONDS: Final = 600
 
 
 class GoogleKey:
-    """See ``KeyEncryption``. The address is ``projects/P/locations/L/keyRings/R/cryptoKeys/K``. Without a service account's key the machine's is used."""
+    """See ``KeyEncryption``. The address is ``projects/P/locations/L/keyRings/R/cryptoKeys/K``. Without a service account's key, in the
+    connection or in ``GOOGLE_APPLICATION_CREDENTIALS``, the machine's is used.
+    """
 
     public = False
 
@@ -37,7 +43,7 @@ class GoogleKey:
         endpoint = os.environ.get(_ENDPOINT, "https://cloudkms.googleapis.com/").rstrip("/")
         require_private(self.name, endpoint)
         self._url = f"{endpoint}/v1/{place.address}"
-        self._account = place.options.get("service_account_key")
+        self._account = place.options.get("service_account_key") or self._of_environment()
         self._token, self._until = "", 0.0
 
     def wrap(self, plain: bytes) -> Wrapped:
@@ -60,7 +66,9 @@ class GoogleKey:
 
     def _new_token(self) -> dict[str, Any]:
         if self._account is None:
-            return ask(self.name, _OF_MACHINE, None, {"Metadata-Flavor": "Google"})
+            host = next((os.environ[name] for name in _METADATA if os.environ.get(name)), "169.254.169.254")
+            address = f"http://{host}/computeMetadata/v1/instance/service-accounts/default/token"
+            return ask(self.name, address, None, {"Metadata-Flavor": "Google"})
         account = json.loads(self._account)
         address = str(account.get("token_uri", "https://oauth2.googleapis.com/token"))
         require_private(self.name, address)
@@ -70,6 +78,20 @@ class GoogleKey:
         signed = f"{text}.{_url_base64(self._signature(account['private_key'], text.encode()))}"
         form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": signed}
         return ask(self.name, address, urllib.parse.urlencode(form).encode(), {})
+
+    def _of_environment(self) -> str | None:
+        """The key of a service account in the file that the environment names. Raises ``KeyUnavailable`` for a file that has none: others would be asked."""
+        path = os.environ.get(_ACCOUNT)
+        if not path:
+            return None
+        try:
+            found = json.loads(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            raise unusable(self.name, f"{path} of {_ACCOUNT} cannot be read: {type(error).__name__}") from None
+        if not isinstance(found, dict) or not all(isinstance(found.get(name), str) for name in ("client_email", "private_key")):
+            raise unusable(self.name, f"{path} of {_ACCOUNT} is no key of a service account, and nothing else is supported there")
+        remember_secrets([found["private_key"]])
+        return json.dumps(found)
 
     def _signature(self, private_key: str, message: bytes) -> bytes:
         from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415  # slow to import

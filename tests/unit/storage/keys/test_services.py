@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import ConfigInvalid, KeyServiceUnavailable, KeyUnavailable
+from streams_recovery.core.errors import ConfigInvalid, KeyServiceUnavailable, KeyUnavailable, RecoveryError
 from streams_recovery.core.repository.encryption import DataKey, KeyAccess, KeyPlace
-from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.layout import Backend, StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
+from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.keys import opened, port
 from streams_recovery.storage.keys.keyring import Keyring
 from streams_recovery.storage.keys.port import Wrapped
@@ -138,6 +139,82 @@ def test_while_the_service_of_one_place_is_gone_the_other_place_is_read_and_writ
     services.fails = 0
     assert len(ring(own, first).complete("payments")) == 1
     assert ring(first).stored("payments")[0].problem == ""
+
+
+def hosted(services: KeyServices, monkeypatch: pytest.MonkeyPatch, _: Path) -> None:
+    """Azure's App Service and Container Apps."""
+    monkeypatch.setenv("IDENTITY_ENDPOINT", f"{services.url}/msi/token")
+    monkeypatch.setenv("IDENTITY_HEADER", "a header of a test")
+
+
+def hosted_as(services: KeyServices, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """The same with one of several identities."""
+    hosted(services, monkeypatch, directory)
+    monkeypatch.setenv("AZURE_CLIENT_ID", "one of several")
+    services.client = "one of several"
+
+
+def pod(services: KeyServices, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """Kubernetes at Azure, with workload identity."""
+    (directory / "token").write_text(services.pod)
+    for name, value in (("TENANT_ID", "tenant"), ("CLIENT_ID", "me"), ("FEDERATED_TOKEN_FILE", str(directory / "token"))):
+        monkeypatch.setenv(f"AZURE_{name}", value)
+
+
+def application(_: KeyServices, monkeypatch: pytest.MonkeyPatch, __: Path) -> None:
+    """An application of Entra ID in the environment."""
+    for name, value in (("TENANT_ID", "tenant"), ("CLIENT_ID", "me"), ("CLIENT_SECRET", CLIENT_SECRET)):
+        monkeypatch.setenv(f"AZURE_{name}", value)
+
+
+def metadata(services: KeyServices, monkeypatch: pytest.MonkeyPatch, _: Path) -> None:
+    """Google's machines, and pods with workload identity."""
+    monkeypatch.setenv("GCE_METADATA_HOST", services.url.removeprefix("http://"))
+
+
+def account_file(services: KeyServices, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    (directory / "account.json").write_text(services.account_json)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(directory / "account.json"))
+
+
+OF_MACHINE = [("azure", "azure", one) for one in (hosted, hosted_as, pod, application)] + [("google", "gcs", metadata)]
+
+
+@pytest.mark.parametrize(("name", "backend", "set_up"), OF_MACHINE, ids=lambda one: getattr(one, "__name__", one))
+def test_the_identity_of_the_machine_is_found_for_keys_where_the_store_finds_it(  # fixtures
+    services: KeyServices, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, backend: Backend, set_up: Callable[..., None]
+) -> None:
+    set_up(services, monkeypatch, tmp_path)
+    place = replace(PLACES[name](services), options={})
+    assert opened(place).unwrap(opened(place).wrap(PLAIN)) == PLAIN
+    store = StorageLocation(backend=backend, account="a", bucket="bucket", prefix="p", endpoint=services.url, allow_http=True)
+    with pytest.raises(RecoveryError):
+        Repository(store, None, Retries(attempts=1)).get("key")
+    assert {given for path, given in services.elsewhere if "/bucket/" in path} == {f"Bearer {TOKEN}"}
+
+
+def test_a_service_account_s_key_in_the_file_of_the_environment_is_used(
+    services: KeyServices, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    account_file(services, monkeypatch, tmp_path)
+    place = KeyPlace(provider="google", address=GOOGLE)
+    assert opened(place).unwrap(opened(place).wrap(PLAIN)) == PLAIN
+    (tmp_path / "account.json").write_text('{"type": "external_account"}')
+    with pytest.raises(KeyUnavailable, match="is no key of a service account"):
+        opened(place)
+    (tmp_path / "account.json").unlink()
+    with pytest.raises(KeyUnavailable, match="FileNotFoundError"):
+        opened(place)
+
+
+def test_without_the_file_of_a_pod_nobody_is_asked_in_its_place(
+    services: KeyServices, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pod(services, monkeypatch, tmp_path)
+    (tmp_path / "token").unlink()
+    with pytest.raises(KeyUnavailable, match=r"of AZURE_FEDERATED_TOKEN_FILE cannot be read: .*No such file"):
+        opened(replace(PLACES["azure"](services), options={})).wrap(PLAIN)
+    assert services.calls == []
 
 
 def wrong(place: KeyPlace) -> KeyPlace:
