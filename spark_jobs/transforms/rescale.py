@@ -35,6 +35,8 @@ from streams_recovery.segments.files import workspace
 
 # New partitions that one task writes: of more, several tasks read the same old ones.
 _WRITTEN_AT_ONCE: Final = 8
+# Old partitions that one task reads by row groups in memory: of more they wait on the disk.
+_READ_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ def _rows(topic: TopicToPlace, part: PartitionToPlace, access: JobAccess, *, rea
     """The rows of an old partition that are placed; with ``read`` those that were read, or those that were not."""
     first = part.unread_from if read is False or not topic.topic.history else 0
     files = [file for file in part.files if file.last_offset >= first and (not read or file.first_offset < part.unread_from)]
-    for batch in archived_batches(access.repository(), files):
+    for batch in archived_batches(access.repository(), files, on_disk=len(topic.partitions) > _READ_AT_ONCE):
         offsets = batch.column("offset")
         rows = batch if offsets[0].as_py() >= first else batch.filter(pc.greater_equal(offsets, first))
         yield rows.filter(pc.less(rows.column("offset"), part.unread_from)) if read else rows
@@ -181,7 +183,7 @@ def _classes(topic: TopicToPlace, form: KeyForm | None) -> Iterator[ClassToPlace
 
 def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPlaced:
     """Write the new partitions of a class. Offsets number the records of the whole class, so that nobody has to know first how many go where. Memory holds a
-    batch of each old partition, the disk a file of each new one. Runs in a task.
+    batch of each old partition, the disk a segment of each, and a file of each new one. Runs in a task.
     """
     topic, end, unread_from = wanted.topic, 0, 0
     numbers = np.array([part.partition for part in topic.partitions], np.int64)

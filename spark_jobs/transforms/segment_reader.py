@@ -17,19 +17,20 @@ from streams_recovery.storage.repository import Repository
 _NO_END = 2**63 - 1
 
 
-def archived_batches(repository: Repository, files: Sequence[SegmentFile]) -> Iterator[pa.RecordBatch]:
-    """All rows of ``files``, in this order. Each file is fetched whole and its hash compared before one of its rows is handed out.
+def archived_batches(repository: Repository, files: Sequence[SegmentFile], *, on_disk: bool = False) -> Iterator[pa.RecordBatch]:
+    """All rows of ``files``, in this order. Each file is fetched whole and its hash compared before one of its rows is handed out. For many logs at once their
+    rows wait ``on_disk``.
 
     Needs local space for the largest file, and memory for one batch. Raises ``Damaged`` naming the file.
     """
     # Parquet reading is shared with the Kafka ring, whose client a driver does not have.
-    from streams_recovery.segments.files import read_segment  # noqa: PLC0415
+    from streams_recovery.segments.files import read_segment, waiting_in  # noqa: PLC0415
 
     with workspace("a segment is fetched") as directory:
         path = directory / "segment.parquet"
         for file in files:
             fetch(repository, file, path)
-            yield from read_segment(path, file, repository.data_keys)
+            yield from read_segment(path, file, repository.data_keys, by=waiting_in(directory / "rows.arrow") if on_disk else iter)
 
 
 def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: RowCut | None) -> Iterator[pa.RecordBatch]:

@@ -27,6 +27,7 @@ from streams_recovery.core.rescale.moved import PartitionToPlace, RescaleSpec, T
 from streams_recovery.core.rescale.placement import PARTITIONERS, RescaledTopic
 from streams_recovery.core.rescale.values import PrimarySide
 from streams_recovery.core.state.edit import default_partition
+from streams_recovery.segments import files
 from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 
@@ -405,6 +406,19 @@ def test_records_of_a_key_in_another_order_are_not_published(access, tmp_path, m
     monkeypatch.setattr(job, "in_stream_time", backwards)
     with pytest.raises(Damaged, match="does not hold the same"):
         moved.check_result((work,), job.rescale(OneProcess(), replace(spec_of(), topics=(work,)), access))
+
+
+def test_rows_of_more_partitions_than_memory_should_hold_wait_on_the_disk(access, tmp_path, monkeypatch):
+    log = Log(access, tmp_path, "app-totals-changelog", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number, times=late)
+    work = log.placed(RescaledTopic(name=log.name, old=4, new=3), StoreKind.KEY_VALUE)
+    monkeypatch.setattr(files, "_PIECE_BYTES", 200)
+    found = []
+    for at_once in (4, 3):
+        monkeypatch.setattr(job, "_READ_AT_ONCE", at_once)
+        result = job.rescale(OneProcess(), replace(spec_of(), topics=(work,)), access)
+        moved.check_result((work,), result)
+        found.append((rows_of(access, result, log.name), result.logs))
+    assert found[0] == found[1]
 
 
 def test_what_is_placed_is_encrypted_and_read_back(spark, access, tmp_path):

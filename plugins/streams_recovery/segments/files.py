@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ READ_BYTES: Final = 8 << 20
 # An encrypted row group has one page in a column, as large as a page otherwise is: DuckDB 2.0 cannot decrypt a second one.
 ENCRYPTED_GROUP_BYTES: Final = PAGE_BYTES
 _ONE_PAGE: Final = 1 << 30
+_PIECE_BYTES: Final = 1 << 20
 
 
 class SegmentFacts:
@@ -87,9 +88,12 @@ def encode_segment(
     return None if writer is None else facts
 
 
-def read_segment(path: Path, file: SegmentFile, keys: SegmentKeys = NO_KEYS) -> Iterator[pa.RecordBatch]:
+Passing = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def read_segment(path: Path, file: SegmentFile, keys: SegmentKeys = NO_KEYS, *, by: Passing = iter) -> Iterator[pa.RecordBatch]:
     """The rows of the segment at ``path``, in order, in batches of about ``READ_BYTES``. ``file`` is what its manifest says of it, ``keys`` are those of its
-    repository.
+    repository. The rows of a row group pass ``by``: Arrow keeps what it needs to read one until all of them have passed.
 
     Memory is bounded by one row group, and that by what ``file`` says. Raises ``Damaged`` when it cannot be read as a segment with so many rows. It does
     not check the file's hash: see ``sha256_of``.
@@ -98,7 +102,7 @@ def read_segment(path: Path, file: SegmentFile, keys: SegmentKeys = NO_KEYS) -> 
         # One group after the other: asked for all of them, Arrow keeps what it has read of the file until its end.
         for group, count in enumerate(segment.rows):
             rows = max(16, min(20_000, READ_BYTES * count // segment.unpacked(group, SEGMENT_SCHEMA.names)))
-            yield from segment.batches(group, SEGMENT_SCHEMA.names, rows=rows)
+            yield from by(segment.batches(group, SEGMENT_SCHEMA.names, rows=rows))
 
 
 def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None, *, keys: SegmentKeys = NO_KEYS) -> tuple[SegmentFile, bool]:
@@ -160,6 +164,22 @@ def _writer(path: Path, compression_level: int, key: DataKey | None = None) -> p
         encryption_properties=encrypted_with(key),
         **pages,
     )
+
+
+def waiting_in(path: Path) -> Passing:
+    """For ``read_segment`` of many segments at once: all rows of a row group wait in a file at ``path``, and memory holds ``_PIECE_BYTES`` of them."""
+
+    def passed(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(path), "wb") as target, pa.ipc.new_stream(target, SEGMENT_SCHEMA) as waiting:
+            for batch in rows:
+                each = max(1, len(batch) * _PIECE_BYTES // max(batch.nbytes, 1))
+                for at in range(0, len(batch), each):
+                    waiting.write_batch(batch.slice(at, each))
+                del batch
+        with pa.OSFile(str(path), "rb") as source, pa.ipc.open_stream(source) as waited:
+            yield from waited
+
+    return passed
 
 
 @contextmanager

@@ -34,6 +34,27 @@ def test_reading_holds_a_row_group_and_not_the_file(tmp_path: Path, monkeypatch:
     assert highest < 8 * GROUP
 
 
+def test_of_many_segments_at_once_memory_holds_a_piece_of_a_row_group_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PIECE_BYTES", GROUP // 10)
+    path, dice = tmp_path / "segment.parquet", random.Random(1)
+    batches = [batch_of([(1, None, dice.randbytes(PAYLOAD), None) for _ in range(ROWS)], group * ROWS) for group in range(4)]
+    written = files.write_segment(batches, path, compression_level=3)
+    assert written is not None
+    del batches
+    before = pa.total_allocated_bytes()
+    several = [files.read_segment(path, written.stored_as("a test"), by=files.waiting_in(tmp_path / f"{at}.rows")) for at in range(10)]
+    pieces = [[next(one)] for one in several]
+    # Each in memory whole would be eight times as much.
+    assert pa.total_allocated_bytes() - before < 10 * GROUP
+    for one, found in zip(several, pieces, strict=True):
+        found.extend(one)
+    assert {sum(map(len, found)) for found in pieces} == {4 * ROWS}
+    assert all(
+        pa.Table.from_batches(found).equals(pa.Table.from_batches(files.read_segment(path, written.stored_as("a test"))))
+        for found in pieces
+    )
+
+
 def test_what_was_written_is_what_the_rows_say_once_it_is_stored(tmp_path: Path) -> None:
     path = tmp_path / "segment.parquet"
     batches = [batch_of([(7, b"k", b"value", None), (3, None, b"v", None)], 5), batch_of([(9, b"k", None, None)], 20)]
