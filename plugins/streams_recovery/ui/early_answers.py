@@ -3,7 +3,8 @@
 A task that asks is over in its worker a moment later, and goes on in another one when it is answered. Its executor reports the end of the first half later
 still: a supervisor may notice it only after ``workers.min_heartbeat_interval``. A report that comes when the second half is queued or running is taken for
 that one's end, and the scheduler fails the task (``SchedulerJobRunner.process_executor_events``). Nothing in the API tells of the report, so an answer is
-kept until the question is old enough.
+kept until the question is old enough. Airflow takes an answer to whatever the task asks by then, so what it asks is read again: an answer that was kept for
+another question is refused.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _OURS: Final = re.compile(r"/api/v2/dags/streams_[^/]+/dagRuns/[^/]+/taskInstances/(?:[^/]+\.)?approve/-?\d+/hitlDetails$")
 _OK: Final = 200
+_CONFLICT: Final = 409
+_CHANGED: Final = (
+    b'{"detail": "Your answer was dropped: the run was cleared after it, and asks about a plan that you have not seen. Read that one."}'
+)
 # Headers of the answer itself, not of the question about it.
 _OWN: Final = (b"content-length", b"content-type", b"accept-encoding")
 
@@ -36,7 +41,7 @@ def now() -> datetime:
 
 class EarlyAnswers:
     """ASGI middleware. Passes everything on at once but answers to this package's approvals, which it keeps until their question is
-    ``heartbeat_seconds`` and a few more old.
+    ``heartbeat_seconds`` and a few more old. An answer whose question is another one by then is refused.
     """
 
     def __init__(
@@ -55,16 +60,22 @@ class EarlyAnswers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] == "http" and scope["method"] == "PATCH" and _OURS.search(scope["path"]):
-            await self._sleep(await self._too_early(scope))
+            asked = await self._question(scope)
+            early = self._too_early(asked)
+            await self._sleep(early)
+            if early and _identity(await self._question(scope)) != _identity(asked):
+                headers = [(b"content-type", b"application/json"), (b"content-length", str(len(_CHANGED)).encode())]
+                await send({"type": "http.response.start", "status": _CONFLICT, "headers": headers})
+                await send({"type": "http.response.body", "body": _CHANGED})
+                return
         await self._app(scope, receive, send)
 
-    async def _too_early(self, scope: Scope) -> float:
+    def _too_early(self, asked: dict[str, Any] | None) -> float:
         """Seconds until the question is old enough. It is read with the rights of the user: Airflow turns a user away who may not see it."""
-        found = await self._question(scope)
-        if found is None:
+        if asked is None:
             return 0.0
-        task = found.get("task_instance")
-        requested, begun = _moment(found.get("created_at")), _moment(task.get("start_date") if isinstance(task, dict) else None)
+        task = asked.get("task_instance")
+        requested, begun = _moment(asked.get("created_at")), _moment(task.get("start_date") if isinstance(task, dict) else None)
         if requested is None:
             return 0.0
         # A question that is put again keeps its first time; it comes a little after its task's start.
@@ -89,6 +100,14 @@ class EarlyAnswers:
         except ValueError:
             return None
         return found if isinstance(found, dict) else None
+
+
+def _identity(asked: dict[str, Any] | None) -> object:
+    """What makes a question the same one: what is asked, by which attempt of the task. None without a question."""
+    if asked is None:
+        return None
+    task = asked.get("task_instance")
+    return asked.get("subject"), asked.get("body"), task.get("id") if isinstance(task, dict) else None
 
 
 def _moment(text: object) -> datetime | None:

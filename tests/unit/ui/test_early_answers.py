@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ class Server:
         self.status = status
         self.seen: list[tuple[str, bytes]] = []
         self.slept: list[float] = []
+        self.meanwhile: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.seen.append((scope["method"], (await receive())["body"]))
@@ -43,6 +45,7 @@ class Server:
 
         async def sleep(seconds: float) -> None:
             self.slept.append(seconds)
+            self.meanwhile()
 
         scope = {"type": "http", "method": method, "path": path, "headers": [(b"authorization", b"x"), (b"content-length", b"10")]}
         asyncio.run(EarlyAnswers(self, heartbeat_seconds=5, clock=lambda: NOW, sleep=sleep)(scope, receive, send))
@@ -58,7 +61,28 @@ def test_an_answer_comes_through_once_its_question_is_old_enough(asked: float, b
     server = Server(asked=asked, begun=begun)
     assert [message["type"] for message in server.ask()] == ["http.response.start", "http.response.body"], "one answer to one request"
     assert server.slept == [pytest.approx(kept)]
-    assert server.seen == [("GET", b""), ("PATCH", b"the answer")]
+    assert server.seen == [("GET", b"")] * (2 if kept else 1) + [("PATCH", b"the answer")]
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [{"body": "Delete another topic."}, {"subject": "Restore something else?"}, {"task_instance": {"id": "a later attempt"}}, {}],
+    ids=["another plan", "another subject", "the run was cleared", "not asked again yet"],
+)
+def test_an_answer_that_was_kept_is_never_given_to_another_question(replaced: dict[str, Any]) -> None:
+    server = Server()
+    server.question |= {"subject": "Restore?", "body": "Delete a topic."}
+    server.question["task_instance"]["id"] = "an attempt"
+
+    def clear() -> None:
+        server.question = server.question | replaced
+        server.status = 200 if replaced else 404
+
+    server.meanwhile = clear
+    start, body = server.ask()
+    assert start["status"] == 409
+    assert "dropped" in json.loads(body["body"])["detail"]
+    assert [method for method, _ in server.seen] == ["GET", "GET"], "no answer has reached Airflow"
 
 
 @pytest.mark.parametrize(
@@ -105,4 +129,4 @@ def test_a_question_that_is_written_in_another_way_keeps_nobody_from_answering(q
     server.question = question
     server.ask()
     assert server.slept == [pytest.approx(kept)]
-    assert [method for method, _ in server.seen] == ["GET", "PATCH"]
+    assert [method for method, _ in server.seen if method != "GET"] == ["PATCH"]
