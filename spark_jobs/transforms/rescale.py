@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -41,20 +41,26 @@ _READ_AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassToPlace:
-    """Old partitions whose records go to the new partitions ``into``, and to other ones that other tasks write. One task of these is the ``first``."""
+    """Old partitions whose records go to the new partitions ``into``, and to other ones that other tasks write."""
 
     topic: TopicToPlace
     form: KeyForm | None
     into: tuple[int, ...]
-    first: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPlaced:
-    """The new partitions of a class that one task has written, and what the old ones held, of the first one."""
+    """The new partitions of a class that one task has written."""
 
     partitions: tuple[PartitionPlaced, ...]
-    before: LogHeld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProven:
+    """What was seen of an old partition, and what it holds; nothing of what it holds where only the proof is wanted."""
+
+    seen: PartitionSeen
+    held: LogHeld
 
 
 def rescale(context: Tasks, spec: RescaleSpec, access: JobAccess) -> RescaleResult:
@@ -62,36 +68,38 @@ def rescale(context: Tasks, spec: RescaleSpec, access: JobAccess) -> RescaleResu
     placed, ``Damaged`` for files that are not what they should be.
     """
     started = time.monotonic()
-    proofs = _proofs(context, spec, access)
+    proofs, before = _proofs(context, spec, access)
     if spec.prove_only:
         return RescaleResult(proofs=proofs, partitions=(), logs=(), seconds=time.monotonic() - started)
-    common = replace(spec, topics=())
-    classes = [one for topic, proof in zip(spec.topics, proofs, strict=True) for one in _classes(topic, proof.form)]
+    forms, common = {proof.topic: proof.form for proof in proofs}, replace(spec, topics=())
+    classes = [one for topic in spec.topics for one in _classes(topic, forms[topic.topic.name])]
     doing = Doing(name="placing records", records=sum(one.topic.rows for one in classes))
     placed = run_tasks(context, classes, lambda one: place(one, common, access), ClassPlaced, lambda one: one.topic.rows, doing)
     partitions = tuple(part for one in placed for part in one.partitions)
-    before = _by_topic((one.topic.topic.name, done.before) for one, done in zip(classes, placed, strict=True))
-    after = _read_back(context, spec.topics, proofs, partitions, access)
+    # The form says that its values name partitions. That was not known while it was proven.
+    buffers = [topic for topic in spec.topics if forms[topic.topic.name] is KeyForm.TIME_FIRST]
+    before |= _held(context, buffers, forms, access, doing=Doing(name="digesting buffers"), check=False)
+    after = _held(
+        context, [_written(topic, partitions) for topic in spec.topics], forms, access, doing=Doing(name="reading back"), check=True
+    )
     logs = tuple(_log(topic, proof, before[proof.topic], after[proof.topic]) for topic, proof in zip(spec.topics, proofs, strict=True))
     return RescaleResult(proofs=proofs, partitions=partitions, logs=logs, seconds=time.monotonic() - started)
 
 
-def _by_topic(held: Iterable[tuple[str, LogHeld]]) -> dict[str, LogHeld]:
-    found = defaultdict[str, LogHeld](lambda: NOTHING)
-    for topic, one in held:
-        found[topic] += one
+def _held(
+    context: Tasks, topics: Iterable[TopicToPlace], forms: Mapping[str, KeyForm | None], access: JobAccess, *, doing: Doing, check: bool
+) -> dict[str, LogHeld]:
+    """What the partitions of each topic hold, by the files as they are stored."""
+    found, items = {topic.topic.name: NOTHING for topic in topics}, [one for topic in topics for one in _by_partition(topic)]
+    doing = replace(doing, records=sum(one.rows for one in items))
+    work = partial(held, forms=forms, access=access, check=check)
+    for one, holds in zip(items, run_tasks(context, items, work, LogHeld, lambda one: one.rows, doing), strict=True):
+        found[one.topic.name] += holds
     return found
 
 
-def _read_back(
-    context: Tasks, topics: Sequence[TopicToPlace], proofs: Sequence[FormProof], placed: Sequence[PartitionPlaced], access: JobAccess
-) -> dict[str, LogHeld]:
-    """What the new partitions of each topic hold, by the files as they were stored."""
-    written = [(_written(topic, placed), proof.form) for topic, proof in zip(topics, proofs, strict=True)]
-    items = [(replace(topic, partitions=(part,)), form) for topic, form in written for part in topic.partitions]
-    doing = Doing(name="reading new records back", records=sum(topic.rows for topic, _ in items))
-    held = run_tasks(context, items, lambda item: read_back(*item, access), LogHeld, lambda item: item[0].rows, doing)
-    return _by_topic((topic.topic.name, one) for (topic, _), one in zip(items, held, strict=True))
+def _by_partition(topic: TopicToPlace) -> list[TopicToPlace]:
+    return [replace(topic, partitions=(part,)) for part in topic.partitions]
 
 
 def _written(topic: TopicToPlace, placed: Sequence[PartitionPlaced]) -> TopicToPlace:
@@ -119,23 +127,33 @@ def _log(topic: TopicToPlace, proof: FormProof, before: LogHeld, after: LogHeld)
     )
 
 
-def _proofs(context: Tasks, spec: RescaleSpec, access: JobAccess) -> tuple[FormProof, ...]:
-    items = [replace(topic, partitions=(part,)) for topic in spec.topics for part in topic.partitions]
+def _proofs(context: Tasks, spec: RescaleSpec, access: JobAccess) -> tuple[tuple[FormProof, ...], dict[str, LogHeld]]:
+    """The proof of each topic, and what it holds."""
+    items, digest = [one for topic in spec.topics for one in _by_partition(topic)], not spec.prove_only
     doing = Doing(name="proving where records lie", records=sum(one.rows for one in items))
-    seen = run_tasks(context, items, lambda one: prove(one, access), PartitionSeen, lambda one: one.rows, doing)
-    of_topic: dict[str, list[PartitionSeen]] = {}
-    for one in seen:
-        of_topic.setdefault(one.tp.topic, []).append(one)
-    return tuple(proven(topic.topic, topic.kind, of_topic.get(topic.topic.name, [])) for topic in spec.topics)
+    done = run_tasks(context, items, lambda one: prove(one, access, digest=digest), PartitionProven, lambda one: one.rows, doing)
+    seen, found = dict[str, list[PartitionSeen]](), {topic.topic.name: NOTHING for topic in spec.topics}
+    for one in done:
+        seen.setdefault(one.seen.tp.topic, []).append(one.seen)
+        found[one.seen.tp.topic] += one.held
+    return tuple(proven(topic.topic, topic.kind, seen.get(topic.topic.name, [])) for topic in spec.topics), found
 
 
-def prove(topic: TopicToPlace, access: JobAccess) -> PartitionSeen:
-    """What the records of the one partition of ``topic`` obey. Runs in a task."""
+def prove(topic: TopicToPlace, access: JobAccess, *, digest: bool) -> PartitionProven:
+    """What the records of the one partition of ``topic`` obey, and with ``digest`` what it holds. Runs in a task."""
     (part,) = topic.partitions
+    with workspace("records are proven to lie where their keys are") as directory:
+        holding = LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED) if digest else None
+        rows = counted(_rows(topic, part, access))
+        seen = _seen(topic, part, rows if holding is None else _digested(rows, topic, None, holding))
+        return PartitionProven(seen=seen, held=NOTHING if holding is None else holding.held())
+
+
+def _seen(topic: TopicToPlace, part: PartitionToPlace, rows: Iterator[pa.RecordBatch]) -> PartitionSeen:
     tried, failed = list(candidates(topic.topic, topic.kind)), list[FormFailed]()
     differ, keys = set[tuple[KeyForm, KeyForm]](), set[bytes]()
     records, keyless, moments = 0, 0, True
-    for batch in counted(_rows(topic, part, access)):
+    for batch in rows:
         here = np.full(len(batch), part.partition, np.int64)
         keyed = batch.column("key").is_valid().to_numpy(zero_copy_only=False)
         records, keyless = records + len(batch), keyless + len(batch) - int(keyed.sum())
@@ -178,7 +196,7 @@ def _classes(topic: TopicToPlace, form: KeyForm | None) -> Iterator[ClassToPlace
         mine = replace(topic, partitions=tuple(part for part in topic.partitions if part.partition in wanted.sources(number)))
         into = range(number, wanted.new, wanted.classes)
         for at in range(0, len(into), _WRITTEN_AT_ONCE):
-            yield ClassToPlace(topic=mine, form=form, into=tuple(into[at : at + _WRITTEN_AT_ONCE]), first=at == 0)
+            yield ClassToPlace(topic=mine, form=form, into=tuple(into[at : at + _WRITTEN_AT_ONCE]))
 
 
 def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPlaced:
@@ -189,11 +207,8 @@ def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPl
     numbers = np.array([part.partition for part in topic.partitions], np.int64)
     with workspace("records are placed anew") as directory:
         logs = {number: _NewLog(directory, topic.topic.name, number, spec, access) for number in wanted.into}
-        digest = LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED) if wanted.first else None
         for read in (True, False) if topic.topic.history else (False,):
-            parts = [counted(_rows(topic, part, access, read=read)) for part in topic.partitions]
-            several = parts if digest is None else [_digested(rows, topic, wanted.form, digest) for rows in parts]
-            for batch, which in in_stream_time(several):
+            for batch, which in in_stream_time([counted(_rows(topic, part, access, read=read)) for part in topic.partitions]):
                 old, keyless = numbers[which], batch.column("key").is_null().to_numpy(zero_copy_only=False)
                 new = np.full(len(batch), NOWHERE, np.int64) if wanted.form is None else places(topic, wanted.form, batch, topic.topic.new)
                 # Wherever they lie: of the class, so that it is one order.
@@ -203,8 +218,7 @@ def place(wanted: ClassToPlace, spec: RescaleSpec, access: JobAccess) -> ClassPl
                     log.add(moved.filter(pa.array(new == number)))
                 end += len(batch)
             unread_from = end if read else unread_from
-        before = NOTHING if digest is None else digest.held()
-        return ClassPlaced(partitions=tuple(log.closed(end, unread_from) for log in logs.values()), before=before)
+        return ClassPlaced(partitions=tuple(log.closed(end, unread_from) for log in logs.values()))
 
 
 def _moved(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers, new: Numbers, first: int) -> pa.RecordBatch:
@@ -266,13 +280,16 @@ class _NewLog:
         self._ranges.append(CopiedRange(start=start, end=end, file=segment.stored_as(key)))
 
 
-def read_back(topic: TopicToPlace, form: KeyForm | None, access: JobAccess) -> LogHeld:
-    """What the one new partition of ``topic`` holds. Each record lies where its key puts it, and names the partitions that it should. Runs in a task."""
-    (part,) = topic.partitions
-    with workspace("new records are read back") as directory:
+def held(topic: TopicToPlace, forms: Mapping[str, KeyForm | None], access: JobAccess, *, check: bool) -> LogHeld:
+    """What the one partition of ``topic`` holds. With ``check`` each record lies where its key puts it, and names the partitions that it should. Runs in a
+    task.
+    """
+    (part,), form = topic.partitions, forms[topic.topic.name]
+    with workspace("records are read back") as directory:
         digest = LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED)
         for batch in _digested(counted(_rows(topic, part, access)), topic, form, digest):
-            _check_placed(topic, form, batch, part.partition)
+            if check:
+                _check_placed(topic, form, batch, part.partition)
         return digest.held()
 
 
