@@ -19,7 +19,7 @@ def list_keys(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson
     """List an application's data keys, what wraps each, and whether it can be unwrapped now. Exit code 2 when one cannot."""
     with recovery_of(name, configs) as recovery:
         keyring = _keyring(recovery)
-        found, second = keyring.stored(recovery.application_id), keyring.second is not None
+        found, second = keyring.stored(recovery.application_id), keyring.has_second
     if as_json:
         print_json(found)
     else:

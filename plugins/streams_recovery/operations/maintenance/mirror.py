@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streams_recovery.core.archive.cuts import KeptCut
 from streams_recovery.core.archive.log import ENTRY_READERS, MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
@@ -54,6 +54,9 @@ from streams_recovery.storage.mirror import copy_object, note_proven, prove_obje
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
+
+if TYPE_CHECKING:
+    from streams_recovery.storage.keys.keyring import Keyring
 
 # Objects that are on their way at once.
 _COPIERS: Final = 8
@@ -155,15 +158,22 @@ def _not_opened(recovery: RecoveryContext, found: Places, plan: MirrorPlan) -> t
     there = Keyring(found.other if seals is None else found.other.with_seals(seals.keys), KeyAccess(places=own))
     try:
         stored = there.stored(recovery.application_id, ids)
+        problems = {one.key_id: one.problem for one in stored if one.problem} | _contradicted(recovery, there, ids)
     except RecoveryError as error:
         return (PassedOver(key=prefix, why=f"{prefix} could not be opened there with the second place's own key: {error.reason}"),)
     return tuple(
-        PassedOver(
-            key=f"{prefix}{one.key_id}/", why=f"{prefix}{one.key_id}/ is not opened there by the second place's own key: {one.problem}"
-        )
-        for one in stored
-        if one.problem
+        PassedOver(key=f"{prefix}{one}/", why=f"{prefix}{one}/ is not opened there by the second place's own key: {why}")
+        for one, why in problems.items()
     )
+
+
+def _contradicted(recovery: RecoveryContext, there: Keyring, ids: Collection[str]) -> dict[str, str]:
+    """Data keys of which somebody has written another one there, by a key-encryption key that anybody can wrap with."""
+    if not there.believes_anybody or recovery.repository.keyring is None:
+        return {}
+    known = recovery.repository.keyring.unwrapped((recovery.application_id, one) for one in ids).keys
+    why = "one of its forms gives another key, which somebody else has wrapped: remove that form in both places"
+    return {key.key_id: why for (name, _), key in known.items() if there.contradicts(key, name)}
 
 
 def _require_two(recovery: RecoveryContext, found: Places, *, back: bool, writes: bool) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -137,35 +138,33 @@ class Keyring:
         return None
 
     def stored(self, application_id: str, ids: Collection[str] | None = None, *, each: bool = True) -> list[StoredKey]:
-        """Every data key there is, or those with these ``ids``, unwrapped to see that it can be; without ``each`` only the newest one of those that one version
-        has wrapped, whose problem is that of all of them.
+        """Every data key there is, or those with these ``ids``, unwrapped to see that it can be; without ``each`` only the newest one of those that the same
+        versions have wrapped, whose problem is that of all of them.
         """
 
-        def look(key_id: str) -> StoredKey:
+        def look(key_id: str) -> tuple[StoredKey, object]:
             try:
-                own, others = self._by_place(self._wraps(application_id, key_id))
+                wraps = self._wraps(application_id, key_id)
             except Damaged as error:
-                return StoredKey(key_id=key_id, wrapped_by="", version="", problem=error.reason)
-            newest = (own or others)[0]
-            return StoredKey(
-                key_id=key_id, wrapped_by=newest.wrapped_by, version=newest.version, second=others[0].wrapped_by if others else ""
-            )
+                return StoredKey(key_id=key_id, wrapped_by="", version="", problem=error.reason), None
+            own, others = self._by_place(wraps)
+            newest, second = (own or others)[0], others[0].wrapped_by if others else ""
+            kind = key_id if each else frozenset((one.wrapped_by, one.version) for one in wraps)
+            return StoredKey(key_id=key_id, wrapped_by=newest.wrapped_by, version=newest.version, second=second), kind
 
         with ThreadPoolExecutor(_AT_ONCE, "keys") as pool:
             found = list(pool.map(look, self.ids(application_id) if ids is None else sorted(ids)))
-
-        def kind(one: StoredKey) -> object:
-            return one.key_id if each else (one.wrapped_by, one.version)
-
-        asked = {kind(one): (application_id, one.key_id) for one in found if not one.problem}
+        asked = {kind: (application_id, one.key_id) for one, kind in found if not one.problem}
         problems = {named: unavailable(named[1], why).reason for named, why in self.unwrapped(asked.values()).missing.items()}
-        return [one if one.problem else replace(one, problem=problems.get(asked[kind(one)], "")) for one in found]
+        return [one if one.problem else replace(one, problem=problems.get(asked[kind], "")) for one, kind in found]
 
     def state(self, application_id: str) -> EncryptionState:
         """What can be read and written at this moment, as far as it is quickly told."""
         found, problems, second, lacking = list[StoredKey](), list[str](), "", 0
-        try:
+        # One that cannot be opened takes nothing from the first place: ``second_problem`` tells.
+        with suppress(ConfigInvalid):
             second = "" if self.second is None else self.second.name
+        try:
             found = self.stored(application_id, each=False)
             problems += (one.problem for one in found if one.problem)
             lacking = sum(one.second != second for one in found) if second else 0
@@ -184,26 +183,69 @@ class Keyring:
 
     def rotate(self, application_id: str) -> list[str]:
         """Wrap every data key again that is not wrapped by the newest version of the first key-encryption key, and of the one of the second place. Records stay
-        as they are. Returns their ids. Raises ``KeyUnavailable`` before anything is written when one of them cannot be unwrapped.
+        as they are. Returns their ids. Raises ``KeyUnavailable`` before anything is written when one of them cannot be unwrapped, and ``Damaged`` when its
+        forms give two keys: nobody could tell which one would be lost with a key-encryption key.
         """
-        self.require((application_id, key_id) for key_id in self.ids(application_id))
+        ids = self.ids(application_id)
+        self.require((application_id, key_id) for key_id in ids)
+        for where, stored in ((f"{Layout(application_id).keys}{one}/", self._key((application_id, one))) for one in ids):
+            if self.contradicts(stored, application_id):
+                raise Damaged(
+                    f"{where} has forms of a data key that give different ones: somebody else has written one of them",
+                    next_step="compare them with a copy of this repository, remove the one that is not there, and find out who wrote it",
+                    key=where,
+                )
         done = set[str]()
         for key in (self._first, *([] if self.second is None else [self.second])):
             done.update(self._wrapped_again(application_id, key, self._wrapped(key, os.urandom(DATA_KEY_BYTES)).version))
         return sorted(done)
 
+    def contradicts(self, key: DataKey, application_id: str) -> bool:
+        """True where a form of a data key gives another one. Only a public key-encryption key can have wrapped it for a stranger, and only without seals."""
+        public = {one.name for _, one in self._opened if one.public}
+        wraps = [one for one in self._wraps(application_id, key.key_id) if one.wrapped_by in public] if self.believes_anybody else []
+        return any(not self._gives(key, application_id, [one], others=True) for one in wraps)
+
+    @property
+    def believes_anybody(self) -> bool:
+        """True where a stranger can wrap a data key that is believed: by a public key-encryption key, without seals."""
+        return self._repository.seals is None and any(one.public for _, one in self._opened)
+
+    def _gives(self, key: DataKey, application_id: str, wraps: Collection[WrappedKey], *, others: bool = False) -> bool:
+        """Whether these forms give this data key. Where they give none, whatever ``others`` says."""
+        try:
+            return self._unwrapped(application_id, key.key_id, wraps) == key
+        except (Damaged, KeyUnavailable):
+            return others
+
     def complete(self, application_id: str) -> list[str]:
-        """Wrap with the key of the second place what it has not wrapped, as its service did not answer then. Returns the ids. Raises ``KeyUnavailable``."""
+        """Wrap with the key of the second place what it has not wrapped, as its service did not answer then. Returns the ids. Raises ``KeyUnavailable`` behind
+        all that can be had.
+        """
         return [] if self.second is None else self._wrapped_again(application_id, self.second, None)
 
     def _wrapped_again(self, application_id: str, key: KeyEncryption, version: str | None) -> list[str]:
-        """Wrap what this key, in this version if there is one, was not the last one of its place to wrap."""
-        done = []
+        """Wrap what this key was not the last one of its place to wrap; with a ``version`` also what that has not wrapped, or what says so and does not open:
+        anybody can write that.
+        """
+        done, lost = list[str](), dict[str, str]()
         for key_id in self.ids(application_id):
-            newest = self._by_place(self._wraps(application_id, key_id))[key.name in self._others][:1]
-            if not newest or newest[0].wrapped_by != key.name or version not in (None, newest[0].version):
-                self._store(application_id, self._key((application_id, key_id)), key)
-                done.append(key_id)
+            try:
+                newest = self._by_place(self._wraps(application_id, key_id))[key.name in self._others][:1]
+                done_before = bool(newest) and newest[0].wrapped_by == key.name and version in (None, newest[0].version)
+                if done_before and version is None:
+                    continue
+                secret = self._key((application_id, key_id))
+                if done_before and self._gives(secret, application_id, newest):
+                    continue
+            except (Damaged, KeyUnavailable) as error:
+                # It takes nothing from the others.
+                lost[key_id] = str(error.facts.get("why", error.reason))
+                continue
+            self._store(application_id, secret, key)
+            done.append(key_id)
+        if lost:
+            raise unavailable(*next(iter(lost.items())))
         return done
 
     def _key(self, named: Named) -> DataKey:
@@ -281,6 +323,9 @@ class Keyring:
         """Store a data key as the next of its forms."""
         wrapped = self._wrapped(by, bound(key.secret, application_id, key.key_id))
         number = max((int(one[-_DIGITS - 5 : -5]) for one in self._entries(application_id, key.key_id)), default=0) + 1
+        if number >= 10**_DIGITS:
+            where = Layout(application_id).wrapped_key(key.key_id, number - 1)
+            raise Damaged(f"no form of a data key can come behind {where}", next_step="remove it, and find out who wrote it", key=where)
         stored = WrappedKey(
             format_version=1,
             application_id=application_id,
@@ -311,10 +356,19 @@ class Keyring:
         place = next((one for one in self._access.places if one.mirror != self._access.places[0].mirror), None)
         return None if place is None else opened(place)
 
+    @property
+    def has_second(self) -> bool:
+        """True where the other place has a key of its own, whether it can be opened or not."""
+        return any(one.mirror != self._access.places[0].mirror for one in self._access.places)
+
     @cached_property
     def _others(self) -> frozenset[str]:
-        """Names of the keys of the other place."""
-        return frozenset(one.name for place, one in self._opened if place.mirror != self._access.places[0].mirror)
+        """Names of the keys of the other place. One that is named for both is this one's."""
+        own, others = (
+            frozenset(one.name for place, one in self._opened if (place.mirror == self._access.places[0].mirror) is this)
+            for this in (True, False)
+        )
+        return others - own
 
     @cached_property
     def _opened(self) -> list[tuple[KeyPlace, KeyEncryption]]:

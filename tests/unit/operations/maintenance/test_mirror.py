@@ -31,12 +31,14 @@ from streams_recovery.operations.status.log import newest
 from streams_recovery.operations.status.look import refresh
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.keys import opened
 from streams_recovery.storage.keys.keyring import Keyring
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.seals import new_private_key
 from tests.support.examples.savepoints import manifest_of
 from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, THIRD, OpenGolden, checked, logs, on, path_of, third
+from tests.support.storage.key_services import CLIENT_SECRET, key_services
 
 
 def with_mirror(recovery: RecoveryContext, place: Path) -> RecoveryContext:
@@ -529,6 +531,26 @@ def test_a_data_key_that_the_second_place_s_own_key_does_not_open_there_is_named
     assert report.savepoints == (THIRD, SECOND, FIRST)
     assert [one.key for one in report.damaged] == [f"{two.layout.keys}{key_id}/"]
     assert "is not opened there by the second place's own key: the data key" in report.damaged[0].why
+    assert [one.key for one in maintenance.fill_mirror(two).damaged] == [f"{two.layout.keys}{key_id}/"], "each run says so"
+    assert ring.rotate("golden") == [key_id]
+    assert maintenance.fill_mirror(two).damaged == (), "a rotation makes up for it"
+
+
+def test_a_data_key_of_which_a_stranger_has_wrapped_another_one_by_a_public_key_is_named(
+    two: RecoveryContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with key_services() as services:
+        monkeypatch.setenv("AZURE_AUTHORITY_HOST", services.url)
+        options = {"tenant_id": "tenant", "client_id": "me", "client_secret": CLIENT_SECRET}
+        first, own = local_key(), KeyPlace(provider="azure", address=f"{services.url}/keys/orders", options=options, mirror=True)
+        two.repository.encryption = KeyAccess(places=(first, own))
+        (key_id,) = encrypted(two, first, own).ids("golden")
+        assert maintenance.fill_mirror(two).damaged == ()
+        elsewhere = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "stranger")))
+        Keyring(elsewhere, KeyAccess(places=(own,)))._store("golden", DataKey(key_id=key_id, secret=bytes(32)), opened(own))
+        wrap = path_of(two, f"{two.layout.keys}{key_id}/000000000003.json")
+        wrap.write_bytes(elsewhere.get(f"{two.layout.keys}{key_id}/000000000001.json"))
+        assert ["gives another key" in one.why for one in maintenance.fill_mirror(two).damaged] == [True]
 
 
 def keep_cut(recovery: RecoveryContext, at: int) -> None:

@@ -229,7 +229,9 @@ def test_without_the_key_of_the_second_place_a_savepoint_is_taken_and_what_lacks
     gone = replace(ELSEWHERE, missing="no such file")
     alone = ring(tmp_path, MINE, gone)
     key = alone.writing(APP)
-    assert "no such file" in alone.state(APP).second_problem
+    state = alone.state(APP)
+    assert "no such file" in state.second_problem
+    assert (state.keys, state.problems, alone.has_second) == (1, (), True), "it takes nothing from the first place"
     assert alone.second_problem() is not None
     both = ring(tmp_path, MINE, ELSEWHERE)
     assert str(both.state(APP)).endswith(" for the second place: it has not wrapped 1 of them")
@@ -269,3 +271,56 @@ def test_a_data_key_that_somebody_has_wrapped_with_another_key_is_not_written_wi
         keys = ring(tmp_path, *places)
         assert keys.of(named(stranger)) == stranger, "it can be read"
         assert keys.writing(APP) != stranger
+
+
+def test_one_key_for_both_places_is_the_first_ones(tmp_path: Path) -> None:
+    both = MINE, replace(MINE, mirror=True)
+    key = ring(tmp_path, *both).writing(APP)
+    assert ring(tmp_path, *both).writing(APP) == key
+
+
+# Forms that somebody else has written
+
+
+def planted(root: Path, key: DataKey, number: int, by: str) -> None:
+    """A form that says it is wrapped by this key-encryption key, and is not."""
+    first = root / APP / "keys" / key.key_id / "000000000001.json"
+    claimed = {"wrapped_by": by, "wrapped": base64.b64encode(os.urandom(92)).decode()}
+    first.with_name(f"{number:012}.json").write_text(json.dumps(json.loads(first.read_text()) | claimed))
+
+
+def test_a_rotation_goes_by_what_the_new_key_opens_and_not_by_what_a_form_says(tmp_path: Path) -> None:
+    key = ring(tmp_path, MINE, ELSEWHERE).writing(APP)
+    other = replace(local(), mirror=True)
+    for number, place in ((7, NEW), (8, other)):
+        planted(tmp_path, key, number, ring(tmp_path, place).probe()[0])
+    both = ring(tmp_path, NEW, other, MINE, ELSEWHERE)
+    assert both.rotate(APP) == [key.key_id]
+    assert ring(tmp_path, NEW).of(named(key)) == ring(tmp_path, other).of(named(key)) == key
+    assert both.rotate(APP) == []
+
+
+def test_a_form_behind_which_none_can_come_stops_a_rotation(tmp_path: Path) -> None:
+    key = ring(tmp_path, MINE).writing(APP)
+    planted(tmp_path, key, 999_999_999_999, "nobody")
+    with pytest.raises(Damaged, match=r"no form of a data key can come behind orders/keys/\w+/999999999999.json"):
+        ring(tmp_path, NEW, MINE).rotate(APP)
+
+
+def test_what_cannot_be_unwrapped_keeps_the_key_of_the_second_place_from_nothing_else(tmp_path: Path) -> None:
+    lost = ring(tmp_path, local()).writing(APP)
+    key = ring(tmp_path, MINE, now=1_000_000.0 + DAY).writing(APP)
+    with pytest.raises(KeyUnavailable, match=lost.key_id):
+        ring(tmp_path, MINE, ELSEWHERE).complete(APP)
+    assert ring(tmp_path, ELSEWHERE).of(named(key)) == key
+
+
+def test_a_quick_look_asks_for_each_set_of_keys_that_has_wrapped(tmp_path: Path) -> None:
+    """What another key has wrapped too says nothing of what only the lost one has."""
+    lost = ring(tmp_path, MINE).writing(APP)
+    key = ring(tmp_path, MINE, ELSEWHERE, now=1_000_000.0 + DAY).writing(APP)
+    left = ring(tmp_path, NEW, ELSEWHERE)
+    assert [bool(one.problem) for one in left.stored(APP, each=False)] == [True, False]
+    assert left.of(named(key)) == key
+    with pytest.raises(KeyUnavailable):
+        left.of(named(lost))

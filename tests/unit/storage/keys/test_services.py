@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import ConfigInvalid, KeyServiceUnavailable, KeyUnavailable, RecoveryError
+from streams_recovery.core.errors import ConfigInvalid, Damaged, KeyServiceUnavailable, KeyUnavailable, RecoveryError
 from streams_recovery.core.repository.encryption import DataKey, KeyAccess, KeyPlace
 from streams_recovery.core.repository.layout import Backend, StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
@@ -215,6 +215,24 @@ def test_without_the_file_of_a_pod_nobody_is_asked_in_its_place(
     with pytest.raises(KeyUnavailable, match=r"of AZURE_FEDERATED_TOKEN_FILE cannot be read: .*No such file"):
         opened(replace(PLACES["azure"](services), options={})).wrap(PLAIN)
     assert services.calls == []
+
+
+def test_what_somebody_has_wrapped_by_a_public_key_keeps_a_rotation_from_taking_it_for_the_data_key(
+    services: KeyServices, tmp_path: Path
+) -> None:
+    place, other = (StorageLocation(backend="filesystem", path=str(tmp_path / one)) for one in ("own", "other"))
+    public, new = PLACES["azure"](services), PLACES["vault"](services)
+    ring = Keyring(Repository(place), KeyAccess(places=(public,)))
+    key = ring.writing("orders")
+    stranger = Keyring(Repository(other), KeyAccess(places=(public,)))
+    stranger._store("orders", DataKey(key_id=key.key_id, secret=bytes(32)), opened(public))
+    (found,) = (tmp_path / "other").rglob("000000000001.json")
+    (mine,) = (tmp_path / "own").rglob("000000000001.json")
+    mine.with_name("000000000002.json").write_bytes(found.read_bytes())
+    with pytest.raises(Damaged, match="give different ones"):
+        Keyring(Repository(place), KeyAccess(places=(new, public))).rotate("orders")
+    mine.with_name("000000000002.json").unlink()
+    assert Keyring(Repository(place), KeyAccess(places=(new, public))).rotate("orders") == [key.key_id]
 
 
 def wrong(place: KeyPlace) -> KeyPlace:
