@@ -5,7 +5,7 @@ this software writes and with the manifest's entry for the file. The reader also
 nothing. So the headers of pages are read first too: sizes, the number of values, the encoding.
 
 Of an encrypted segment the footer is decrypted here, and looked at in the same way. Its pages are not: who has no key could not have written one, so each is
-one of this software's as soon as it is decrypted.
+one of this software's as soon as it is decrypted. What its statistics say of offsets and timestamps tells it from another one of the same key and size.
 
 Both are Thrift's compact encoding. It is read without believing it: memory is bounded by the bytes there are. Read are only structs, lists, numbers and texts:
 headers and footers of Parquet files have nothing else.
@@ -166,6 +166,14 @@ def _claimed(handle: BinaryIO, file: SegmentFile, key: DataKey | None) -> list[G
     for group in groups:
         if problem := problem_of(group, file):
             raise file.damaged(problem)
+    # Of a file in clear they are anybody's words.
+    numbers = (
+        {} if key is None else {"offset": (file.first_offset, file.last_offset), "timestamp": (file.min_timestamp, file.max_timestamp)}
+    )
+    for name, claimed in numbers.items():
+        bounds = [bound for group in groups for bound in group.chunks[name].bounds]
+        if (min(bounds, default=None), max(bounds, default=None)) != claimed:
+            raise file.damaged(f"is that of another range: its {name}s are not from {claimed[0]} to {claimed[1]}")
     return groups
 
 
@@ -219,12 +227,15 @@ def _as_damage(file: SegmentFile) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A column of a row group: where its pages begin, their bytes as they are stored and as they unpack, and how many values they have."""
+    """A column of a row group: where its pages begin, their bytes as they are stored and as they unpack, and how many values they have. ``bounds`` are the
+    least and the greatest one by its statistics, if it has numbers of 64 bits.
+    """
 
     start: int
     packed: int
     unpacked: int
     values: int
+    bounds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +280,13 @@ def _chunk(column: Struct) -> tuple[str, Chunk]:
     # The numbers are those of parquet.thrift. 10 and 11 are where pages of an index and of a dictionary begin: ours have neither.
     if _number(found, 1) != _TYPES.get(name) or _number(found, 4) != _ZSTD or not known or found.keys() & {10, 11}:
         raise NotThrift(f"it has a column {name[:60]!r} that is not as this software writes it")
-    return name, Chunk(start=_number(found, 9), packed=_number(found, 7), unpacked=_number(found, 6), values=_number(found, 5))
+    statistics = found.get(12)
+    # The greatest value is 5, the least one 6.
+    ends = [statistics.get(number) for number in (6, 5)] if isinstance(statistics, dict) and _TYPES[name] == _INT64 else []
+    bounds = tuple(int.from_bytes(one, "little", signed=True) for one in ends if isinstance(one, bytes))
+    return name, Chunk(
+        start=_number(found, 9), packed=_number(found, 7), unpacked=_number(found, 6), values=_number(found, 5), bounds=bounds
+    )
 
 
 def _structs(fields: Struct, number: int) -> list[Struct]:

@@ -80,6 +80,17 @@ def test_a_file_in_clear_does_not_pass_for_an_encrypted_one_nor_the_other_way_ro
         list(files.read_segment(tmp_path / "file", written.stored_as("orders/segments/t/0/0-9-a.parquet"), KEYS))
 
 
+@pytest.mark.parametrize(("start", "stamp", "what"), [(1, 7, "offset"), (0, 8, "timestamp")])
+def test_another_file_of_the_same_key_and_size_is_refused_before_its_first_row(tmp_path: Path, start: int, stamp: int, what: str) -> None:
+    mine = files.write_segment([batch_of([(7, b"k", b"one", None)] * 10)], tmp_path / "mine", compression_level=3, key=KEY)
+    other = files.write_segment([batch_of([(stamp, b"k", b"two", None)] * 10, start)], tmp_path / "other", compression_level=3, key=KEY)
+    assert mine is not None
+    assert other is not None
+    entry = replace(mine, bytes=other.bytes).stored_as(NAME)
+    with (tmp_path / "other").open("rb") as handle, pytest.raises(Damaged, match=f"of another range: its {what}s are not from"):
+        checked.open_segment(handle, entry, KEYS).__enter__()
+
+
 @pytest.mark.parametrize("from_end", range(9, 2_000, 97))
 def test_a_footer_with_another_byte_is_damage(written: SegmentFile, tmp_path: Path, from_end: int) -> None:
     data = bytearray((tmp_path / "file").read_bytes())
