@@ -263,6 +263,19 @@ def test_a_run_whose_slot_was_given_back_touches_nothing_in_it(again: Again) -> 
 
 
 @pytest.mark.deep
+def test_a_late_removal_leaves_the_slot_to_the_run_that_has_claimed_it_since(again: Again) -> None:
+    request = again.request(20, 45)
+    recovery, dead = again.processed(again.claim(request), [])
+    recovery.lock.release(dead.lock)
+    claimed = again.claim(request, "run-2")
+    interval.remove(recovery, dead, None)
+    assert again.here() == set(), "what the dead run has left goes"
+    assert interval.busy(again.own) == (request.slice.interval.name,), "and the slot stays with the other one"
+    again.ended(recovery, claimed, None, run="run-2")
+    assert interval.busy(again.own) == ()
+
+
+@pytest.mark.deep
 def test_an_interval_that_was_handed_over_and_could_not_be_finished_has_failed(again: Again) -> None:
     request = again.request(20, 45)
     claimed = again.claim(request)

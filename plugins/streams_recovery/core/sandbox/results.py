@@ -142,19 +142,18 @@ def take(last: SlotEntry | None, interval: str, *, run: str, at: int, slots: int
     return SlotEntry(interval=interval, at=at, slot=slot, taken=taken)
 
 
-def release(last: SlotEntry | None, interval: str, *, run: str | None, at: int) -> SlotEntry | None:
+def release(last: SlotEntry | None, interval: str, *, run: str, at: int) -> SlotEntry | None:
     """The entry that releases an interval's slot. None if it has no slot, or if another run than ``run`` has taken it."""
-    known = None if last is None else last.taken.get(interval)
-    if last is None or known is None or run not in (None, known.run):
+    known = lease_of(last, interval)
+    if last is None or known is None or run != known.run:
         return None
     taken = {name: one for name, one in last.taken.items() if name != interval}
     return SlotEntry(interval=interval, at=at, slot=known.slot, taken=taken)
 
 
-def slot_of(last: SlotEntry | None, interval: str) -> int | None:
-    """The slot that an interval has, None without one."""
-    lease = None if last is None else last.taken.get(interval)
-    return None if lease is None else lease.slot
+def lease_of(last: SlotEntry | None, interval: str) -> SlotLease | None:
+    """The slot that an interval has, and the run it belongs to; None without one."""
+    return None if last is None else last.taken.get(interval)
 
 
 def busy(last: SlotEntry | None) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ from streams_recovery.core.sandbox.interval_log import (
     reprocess_request,
     succeeded,
 )
-from streams_recovery.core.sandbox.results import PublishPolicy, SlotEntry, why_not_replaced
-from streams_recovery.core.words import LATEST, moment
+from streams_recovery.core.sandbox.results import PublishPolicy, SlotEntry, SlotLease, why_not_replaced
+from streams_recovery.core.words import LATEST, moment, run_suffix
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
@@ -140,10 +140,8 @@ def busy(recovery: RecoveryContext) -> tuple[str, ...]:
     return results.busy(_slot_log(recovery, recovery.application_id).last())
 
 
-def _release(recovery: RecoveryContext, application_id: str, interval: str, *, run_id: str | None) -> None:
-    """Give the slot of an interval back, if ``run_id`` took it (None: any run). ``application_id`` is the application's own. Repeating it is
-    harmless.
-    """
+def _release(recovery: RecoveryContext, application_id: str, interval: str, *, run_id: str) -> None:
+    """Give the slot of an interval back, if ``run_id`` has it. ``application_id`` is the application's own. Repeating it is harmless."""
     log, at = _slot_log(recovery, application_id), recovery.clock()
     if results.release(log.last(), interval, run=run_id, at=at) is not None:
         # When another run was faster and nothing is left to give back, its entry is written once more: that changes nothing.
@@ -151,20 +149,22 @@ def _release(recovery: RecoveryContext, application_id: str, interval: str, *, r
         log.append_after(lambda newest, _: results.release(newest, interval, run=run_id, at=at) or newest or same)
 
 
-def _has_slot(recovery: RecoveryContext, source: str, interval: str) -> bool:
-    """Whether the interval has the slot that ``recovery`` is of. Once it was given back, what runs there may be another interval's."""
-    name = SandboxName.of(recovery.config.name)
-    return name is not None and results.slot_of(_slot_log(recovery, source).last(), interval) == name.slot
+def _lease(recovery: RecoveryContext, source: str, interval: str) -> SlotLease | None:
+    """The lease of the slot that ``recovery`` is of, None unless the interval has it. Once it was given back, what runs there may be another interval's."""
+    name, lease = SandboxName.of(recovery.config.name), results.lease_of(_slot_log(recovery, source).last(), interval)
+    return lease if lease is not None and name is not None and lease.slot == name.slot else None
 
 
-def _require_slot(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> None:
+def _require_slot(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> SlotLease:
     interval = request.slice.interval.name
-    if not _has_slot(recovery, source, interval):
+    lease = _lease(recovery, source, interval)
+    if lease is None:
         raise Refused(
             f"interval {interval} has no slot any more: a run of it is over, and another interval may be in the slot that it had",
             next_step="nothing was changed; process the interval again from the beginning, in a new run or with all tasks of this one cleared",
             interval=interval,
         )
+    return lease
 
 
 def _slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotEntry]:
@@ -220,9 +220,24 @@ def open_interval(
     """
     _require_slot(recovery, source, request)
     wanted = restore_request(source, request, planned.savepoint)
-    return restore.open_restore(
+    ticket = restore.open_restore(
         recovery, wanted, run_id=run_id, requested_by=requested_by, approved_hash=approval(restore.plan(recovery, wanted))
     )
+    try:
+        _take_over(recovery, source, request, run_id=run_id)
+    except BaseException:
+        recovery.lock.release(ticket.lock)
+        raise
+    return ticket
+
+
+def _take_over(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, run_id: str) -> None:
+    """The run that works has the slot, and no other that has claimed the interval meanwhile may give it back."""
+    lease, name = _require_slot(recovery, source, request), request.slice.interval.name
+    if lease.run != run_id:
+        log, at = _slot_log(recovery, source), recovery.clock()
+        log.append_after(lambda last, _: results.take(last, name, run=run_id, at=at, slots=lease.slot + 1))
+        _require_slot(recovery, source, request)
 
 
 def outputs_of(recovery: RecoveryContext) -> dict[str, str]:
@@ -253,18 +268,18 @@ def check_outputs(recovery: RecoveryContext, partitions: Mapping[str, int], requ
 
 def remove(recovery: RecoveryContext, ticket: RestoreTicket, published: PublishReport | None) -> Removed:
     """Stop the interval's application and take away all of it, but for results that were published side by side: ``published`` is what ``publish_results``
-    returned, None when it did not come so far. Then its slot is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the slot
-    stays taken then. Nothing is left of a run whose slot was given back, or behind which the interval was begun again: what is there is not its own.
+    returned, None when it did not come so far. Then its slot is free, unless a later run has claimed the interval. Raises ``ApplicationRunning``, and
+    ``Damaged`` when something is left: the slot stays taken then. Nothing is left of a run whose slot was given back, or behind which the interval was
+    begun again: what is there is not its own.
     """
     own = ticket.request
-    if isinstance(own, OfInterval) and not (
-        _has_slot(recovery, own.source, own.slice.interval.name) and newest_restore(recovery) == ticket.restore_id
-    ):
+    lease = _lease(recovery, own.source, own.slice.interval.name) if isinstance(own, OfInterval) else None
+    if isinstance(own, OfInterval) and (lease is None or newest_restore(recovery) != ticket.restore_id):
         return Removed(topics=(), directories=(), stopped=())
     keep = outputs_of(recovery).values() if published is not None and published.how is PublishPolicy.SIDE_BY_SIDE else ()
     removed = teardown.remove(recovery, ticket, keep=tuple(keep), what=WHAT)
-    if isinstance(own, OfInterval):
-        _release(recovery, own.source, own.slice.interval.name, run_id=None)
+    if isinstance(own, OfInterval) and lease is not None and ticket.restore_id.endswith(f"-{run_suffix(lease.run)}"):
+        _release(recovery, own.source, own.slice.interval.name, run_id=lease.run)
     return removed
 
 

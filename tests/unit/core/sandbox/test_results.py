@@ -190,10 +190,11 @@ def test_slots_are_never_shared_and_never_more_than_there_are(steps: list[tuple[
         assert all(0 <= slot < slots for slot in used)
 
 
-def test_what_is_removed_gives_back_whoever_took_it() -> None:
+def test_only_the_run_that_has_a_slot_gives_it_back() -> None:
     last = take(None, "a", run="one", at=0, slots=1)
     assert release(last, "a", run="two", at=0) is None
-    free = release(last, "a", run=None, at=0)
+    assert release(take(last, "a", run="two", at=0, slots=1), "a", run="one", at=0) is None, "it was claimed again"
+    free = release(last, "a", run="one", at=0)
     assert free is not None
     assert (free.taken, take(free, "b", run="two", at=0, slots=1).slot) == ({}, 0)
 
