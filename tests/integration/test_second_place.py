@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from embedded.stores.s3 import CREDENTIALS, S3Server
 from streams_recovery.config.backup import Mirror, Storage
@@ -13,7 +14,7 @@ from streams_recovery.core.errors import Damaged, RecoveryError, Refused
 from streams_recovery.core.repository.layout import Backend
 from streams_recovery.core.words import moment
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.operations import archive, maintenance, restore, second_place
+from streams_recovery.operations import archive, maintenance, preflight, restore, second_place
 from streams_recovery.operations.context import open_context
 from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.unfinished import restores_of
@@ -154,6 +155,21 @@ def test_the_store_is_deleted_in_mid_archive_and_the_application_comes_back_up_t
         archived = archive.read_archive(found.recovery)
         assert archived.newest[source].end == 14
         assert checked(found.recovery, "full").good
+
+
+@pytest.mark.remedy("mirror-schedule")
+def test_an_archive_that_is_copied_behind_savepoints_only_is_told_before_each_of_them_and_times_of_its_own_end_that(
+    small: Small, tmp_path: Path
+) -> None:
+    home, _ = two_places(with_archive(small), tmp_path / "second")
+    (told,) = [one for one in preflight.before_backup(home.recovery) if one.kind == "archive-one-place"]
+    assert "archived input of up to 1 h" in told.text
+    key, _, schedule = told.next_step.partition(": ")
+    assert key == "storage.mirror.schedule"
+    mirror = Mirror(backend="filesystem", path=str(tmp_path / "second"), schedule=yaml.safe_load(schedule))
+    storage = home.recovery.config.storage.model_copy(update={"mirror": mirror})
+    mended = replace(home.recovery, config=home.recovery.config.model_copy(update={"storage": storage}))
+    assert [one for one in preflight.before_backup(mended) if one.kind == "archive-one-place"] == []
 
 
 @dataclass(frozen=True)

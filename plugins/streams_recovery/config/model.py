@@ -24,8 +24,9 @@ from streams_recovery.config.backup import (
     archive_problems,
 )
 from streams_recovery.config.fields import AsSection, ConfigurationName, Section, StoreName, TopicName, whole
-from streams_recovery.config.monitor import Monitor
+from streams_recovery.config.monitor import Monitor, longest_pause
 from streams_recovery.config.restore import Clone, Deploy, Restore, clone_problems, real_outputs
+from streams_recovery.config.rules import AFTER_SAVEPOINTS
 from streams_recovery.config.runs import Runs
 from streams_recovery.config.sandbox import Drill, Reprocess, Sandbox, problems_elsewhere, reprocess_problems, sandbox_problems
 from streams_recovery.config.sites import Site, SiteName, names_at, site_problems
@@ -91,6 +92,15 @@ class ApplicationConfig(Section):
                 next_step="write storage.mirror in the configuration, with the keys of a place as in storage",
             )
         return self.model_copy(update={"storage": storage})
+
+    @property
+    def archived_alone_seconds(self) -> float | None:
+        """Seconds for which archived input may be in the first place only, where the second one is filled behind savepoints; None where it has times of its
+        own, there is no second one, or nothing is archived.
+        """
+        second = self.storage.second_place
+        behind = self.archive.enabled and second is not None and second.schedule == AFTER_SAVEPOINTS
+        return longest_pause(self.backup.schedule) if behind else None
 
     @property
     def dialect(self) -> Dialect:

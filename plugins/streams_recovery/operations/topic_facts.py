@@ -50,5 +50,9 @@ def topic_facts(
 def facts_of(recovery: RecoveryContext, brokers: BrokerFacts, topics: Iterable[TopicFacts]) -> Facts:
     """The topics as checks get them."""
     return Facts(
-        tools=recovery.connection.tools, topics=tuple(topics), brokers=brokers, survives=recovery.config.backup.survive_cluster_loss
+        tools=recovery.connection.tools,
+        topics=tuple(topics),
+        brokers=brokers,
+        survives=recovery.config.backup.survive_cluster_loss,
+        archived_alone_seconds=recovery.config.archived_alone_seconds,
     )

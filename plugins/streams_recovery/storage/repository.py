@@ -303,15 +303,16 @@ class Repository:
         application_id, _, below = key.partition("/")
         if not below or (self.location, application_id) in _asked:
             return
-        self._require_not_moved(Layout(application_id).moved)
+        self.require_not_moved(application_id)
         try:
             self.require_suitable(application_id, whole=False)
         except ConfigInvalid:
             # A user that may not write the probe learns from the object that is to be created whether that is allowed.
             _asked.add((self.location, application_id))
 
-    def _require_not_moved(self, key: str) -> None:
-        """Raise ``Refused`` in a place that a repository was moved from. A mark that nobody has sealed who may write is passed over."""
+    def require_not_moved(self, application_id: str) -> None:
+        """Raise ``Refused`` in a place that the repository of this application was moved from. A mark that nobody has sealed who may write is passed over."""
+        key = Layout(application_id).moved
         try:
             moved = codec.loads(Moved, self.get(key, most_bytes=MOST_BYTES_OF_ENTRY), where=key)
         except (NotFound, ConfigInvalid):

@@ -49,6 +49,17 @@ def test_a_second_place_is_filled_after_each_savepoint_or_when_its_schedule_says
     assert (own or "H").partition(" ")[0].isdigit(), "a minute of its own"
 
 
+def test_an_archive_that_comes_to_the_second_place_behind_savepoints_only_may_lack_what_came_between_two(tmp_path: Path) -> None:
+    mirror = "mirror: {backend: filesystem, path: elsewhere}"
+    plain = MINIMAL.replace("path: repository", f"path: repository\n  {mirror}")
+    archived = f"{plain}archive: {{enabled: true}}\n"
+    assert load(written(tmp_path, archived), {}).archived_alone_seconds == 3_600
+    for other in (MINIMAL, plain, archived.replace("path: elsewhere", "path: elsewhere, enabled: false")):
+        assert load(written(tmp_path, other), {}).archived_alone_seconds is None
+    own = archived.replace("path: elsewhere", "path: elsewhere, schedule: '*/5 * * * *'")
+    assert load(written(tmp_path, own), {}).archived_alone_seconds is None
+
+
 @pytest.mark.parametrize(
     ("mirror", "said"),
     [

@@ -14,7 +14,7 @@ from streams_recovery.core.checks.facts import AUTO_CREATE, DAY_SECONDS, AdviceF
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.named_transactions.way import CaptureWay
 from streams_recovery.core.remedies.groups import add_standby, shorten_session
-from streams_recovery.core.remedies.savepoints import hold_nothing
+from streams_recovery.core.remedies.savepoints import hold_nothing, mirror_often
 from streams_recovery.core.remedies.topics import stop_auto_create
 from streams_recovery.core.words import first_names
 
@@ -67,6 +67,19 @@ def _savepoint_way(facts: Facts, _place: CheckPlace) -> Iterator[Found]:
         )
     elif missing.remedy is not None:
         yield Found(severity=Severity.INFO, text=f"{held}. Mode live would hold nothing, but {missing.text}", remedy=missing.remedy)
+
+
+def _archive_in_one_place(facts: Facts, _place: CheckPlace) -> Iterator[Found]:
+    """An archive that is copied to the second place behind savepoints only."""
+    seconds = facts.archived_alone_seconds
+    if seconds is not None:
+        yield Found(
+            severity=Severity.WARNING,
+            text=f"what is archived comes to the second place behind a savepoint only, so the loss of the store would cost archived input of up to "
+            f"{span(seconds * 1000)}",
+            remedy=mirror_often(),
+            numbers={"seconds": seconds},
+        )
 
 
 def _log_cleaner(facts: AdviceFacts, _place: CheckPlace) -> Iterator[Found]:
@@ -272,6 +285,11 @@ SHARED: Final[tuple[CatalogueCheck[Facts], ...]] = (
             *(CheckPlace(asked=asked, kind=AUTO_CREATE) for asked in (Occasion.SAVEPOINT, Occasion.RESTORE)),
             CheckPlace(asked=Occasion.ADVICE, kind="auto-topic-creation"),
         ),
+    ),
+    CatalogueCheck(
+        "Does the archive come to the second place as often as it grows?",
+        _archive_in_one_place,
+        tuple(CheckPlace(asked=asked, kind="archive-one-place") for asked in (Occasion.SAVEPOINT, Occasion.ADVICE)),
     ),
     CatalogueCheck(
         "Are savepoints taken by the names of transactions?",

@@ -97,13 +97,15 @@ class TopicSet:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts(TopicSet):
     """Also the brokers that they are on. ``survives``: savepoints are to survive the loss of the cluster. ``way`` is how a savepoint would be taken now, None
-    where that was not asked, or is not known.
+    where that was not asked, or is not known. ``archived_alone_seconds`` is how long archived input may be in the first place only, where the second one is
+    filled behind savepoints; None where it has times of its own, or nothing is archived.
     """
 
     tools: KafkaTools
     brokers: BrokerFacts
     survives: bool
     way: SavepointWay | None = None
+    archived_alone_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

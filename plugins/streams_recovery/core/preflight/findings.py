@@ -45,6 +45,7 @@ _KINDS: Final[Mapping[Stage, tuple[str, ...]]] = {
         "local-state",
         "unattributed",
         "cluster-loss",
+        "archive-one-place",
     ),
     Stage.TOPICS: (
         "topics",

@@ -42,6 +42,10 @@ AFTER_PARTITIONS: Final = RemedyKind(
     condition="An input has got partitions since the newest savepoint, so no older one can be restored beside it.",
 )
 CLOCK: Final = RemedyKind(id="savepoint-clock", condition="The time in a savepoint's id is later than the time now.")
+MIRROR_OFTEN: Final = RemedyKind(
+    id="mirror-schedule",
+    condition="Inputs are archived as they come, and the second place is filled behind savepoints only.",
+)
 ROOM_FOR_FILES: Final = RemedyKind(
     id="room-repository", condition="The disk of the repository has less free than twice what is archived has in its logs."
 )
@@ -50,6 +54,7 @@ ROOM_FOR_SPARK: Final = RemedyKind(
 )
 SEAL: Final = RemedyKind(id="repository-seal", condition="The repository is written without seals.")
 SURVIVES: Final = "backup.survive_cluster_loss: true"
+_OFTEN = "storage.mirror.schedule: '*/5 * * * *'"
 _STOP, _LIVE = "backup.consistency.mode: stop", "backup.consistency.mode: live"
 
 
@@ -59,6 +64,15 @@ def choose_hold() -> Remedy:
         kind=CHOOSE_HOLD,
         text="set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
         setting=_STOP,
+    )
+
+
+def mirror_often() -> Remedy:
+    """A second place that is filled more seldom than the archive grows."""
+    return Remedy(
+        kind=MIRROR_OFTEN,
+        text="give the second place times of its own, as often as the loss of the store may cost input",
+        setting=_OFTEN,
     )
 
 
@@ -152,6 +166,7 @@ def examples() -> tuple[Remedy, ...]:
     return (
         choose_hold(),
         hold_nothing(),
+        mirror_often(),
         attribute("orders"),
         survive_cluster_loss(),
         correct_pattern(),

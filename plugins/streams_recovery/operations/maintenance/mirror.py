@@ -177,7 +177,8 @@ def _contradicted(recovery: RecoveryContext, there: Keyring, ids: Collection[str
 
 
 def _require_two(recovery: RecoveryContext, found: Places, *, back: bool, writes: bool) -> None:
-    """Raise unless these are two places of one repository; nothing is written before that is known."""
+    """Raise unless these are two places of one repository, and it has not moved away; nothing is written before that is known."""
+    recovery.repository.require_not_moved(recovery.application_id)
     require_apart(found.first, found.other, recovery.application_id, asks=False)
     require_paired(found.first, found.other, recovery.layout, back=back, marks=False)
     if writes:

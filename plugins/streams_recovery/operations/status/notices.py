@@ -153,6 +153,7 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
         streams=own.streams_config,
         deletes_read=config.dialect.deletes_read,
         way=savepoint_way(recovery),
+        archived_alone_seconds=config.archived_alone_seconds,
     )
 
 

@@ -68,6 +68,7 @@ CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
     ("savepoint-way", INFO, "", with_facts(way=HELD)),
     ("savepoint-way", INFO, "", with_facts(way=replace(HELD, missing=NO_NAMES))),
     ("savepoint-way", WARNING, "", with_facts(way=SavepointWay(way=CaptureWay.LIVE, missing=NO_NAMES))),
+    ("archive-one-place", WARNING, "", with_facts(archived_alone_seconds=3600.0)),
     ("settings-not-known", INFO, "", with_facts(streams={})),
     ("settings-not-readable", INFO, "", with_facts(unreadable=("secret",))),
     ("settings-not-readable", INFO, "", with_facts(brokers=replace(GOOD.brokers, settings={}))),

@@ -710,6 +710,12 @@ def test_a_repository_moves_with_all_that_it_needs_and_nothing_is_written_to_the
             write()
     assert two.savepoints.read(THIRD).savepoint_id == THIRD, "it can be read"
     maintenance.pin(new, FIRST, keep=True, requested_by="me", reason="")
+    before = files(there(two))
+    for fill in (maintenance.plan_mirror, maintenance.fill_mirror):
+        # The schedule of a configuration that was forgotten somewhere.
+        with pytest.raises(Refused, match=r"has moved to .*second"):
+            fill(two)
+    assert files(there(two)) == before
 
 
 def test_no_repository_moves_while_somebody_works_there(two: RecoveryContext) -> None:
