@@ -98,9 +98,18 @@ def _prove_cut(call: Call, savepoint: str, place: Where | None) -> None:
 
 
 @asks(without=("logs",))
-def expire(call: Call, *, as_configured: AsConfigured = False) -> None:
+def expire(
+    call: Call,
+    *,
+    as_configured: AsConfigured = False,
+    place: Annotated[
+        Where | None, typer.Option("--from", help="mirror: in the second place, `storage.mirror`, where all stays that the first one has.")
+    ] = None,
+) -> None:
     """Expire savepoints that no rule of `retention` keeps. Remove files whose grace period is over. Shows the plan and asks first."""
-    with recovery_of(call.name, call.configs) as recovery:
+    if as_configured and place is not None:
+        raise typer.BadParameter("no schedule expires in a second place: a person does", param_hint="--as-configured")
+    with recovery_of(call.name, call.configs, place=place, lost=False) as recovery:
         run_id = new_run_id()
         unasked = as_configured and call.approve is None and not call.plan_only
         due = unasked and maintenance.scheduled(recovery, run_id, recovery.config.retention.apply).due

@@ -73,7 +73,7 @@ def require_lost(recovery: RecoveryContext) -> str:
     try:
         found = _looked_into(recovery, Retries(attempts=2))
         ids = [] if found is None else SavepointStore(found, recovery.layout).ids()
-        why = "has no savepoints" if _is_there(recovery) else "is not there"
+        why = "has no savepoints" if is_there(recovery) else "is not there"
     except NoBucket:
         return _lost(place, "does not exist: the store says that there is no such bucket")
     except (ConfigInvalid, CredentialsExpired, NotFound) as error:
@@ -141,14 +141,14 @@ def _archived_at(log: AppendLog[ArchiveEntry]) -> int | None:
 def _looked_into(recovery: RecoveryContext, patience: Retries) -> Repository | None:
     """The second place, None for a directory that is not there, which is not made."""
     found = recovery.config.storage.second_place
-    if found is None or not _is_there(recovery):
+    if found is None or not is_there(recovery):
         return None
     keys = recovery.connections.storage(found.connection, found.backend) if found.backend != "filesystem" else None
     seals = recovery.repository.seals
     return Repository(found.location, keys, patience, seal=None if seals is None else seals.keys, encryption=recovery.repository.encryption)
 
 
-def _is_there(recovery: RecoveryContext) -> bool:
+def is_there(recovery: RecoveryContext) -> bool:
     """False for a directory that does not exist. A bucket answers for itself."""
     found = recovery.config.storage.second_place
     return found is not None and (found.backend != "filesystem" or Path(str(found.path)).is_dir())

@@ -76,7 +76,7 @@ def require_paired(first: Repository, other: Repository, layout: Layout, *, back
     not mounted, or a place that somebody has emptied. On the way ``back`` a target without any mark is a new one. With ``marks`` both places are marked.
     """
     here, there = (_mark(one, layout.repository_id) for one in (first, other))
-    note = layout.filled(hashlib.sha256(str(other.location).encode()).hexdigest()[:16])
+    note = _note(layout, other)
     if there is not None and there != here and not (back and here is None):
         raise Refused(
             f"{other.location} holds another repository of {layout.application_id}"
@@ -102,6 +102,21 @@ def require_paired(first: Repository, other: Repository, layout: Layout, *, back
         raise RepositoryUnavailable(f"{first.location} and {other.location} are being marked by another run", next_step="run again")
     if not back:
         _created(lambda: first.create(note, json.dumps({"place": str(other.location)}).encode()))
+
+
+def require_filled(first: Repository, other: Repository, layout: Layout) -> None:
+    """Raise ``Refused`` unless the marks in both say that ``other`` was filled from ``first``: nothing is removed in a place that may be another one's."""
+    mark = _mark(first, layout.repository_id)
+    if mark is None or mark != _mark(other, layout.repository_id) or _mark(first, _note(layout, other)) is None:
+        raise Refused(
+            f"no mark in {first.location} says that {other.location} was filled from there: nothing is removed",
+            next_step="see whether both are mounted, and name the places that belong together; `mirror` marks them",
+            place=str(other.location),
+        )
+
+
+def _note(layout: Layout, other: Repository) -> str:
+    return layout.filled(hashlib.sha256(str(other.location).encode()).hexdigest()[:16])
 
 
 def _mark(repository: Repository, key: str) -> bytes | None:

@@ -221,6 +221,24 @@ def test_a_repository_that_does_not_answer_names_the_second_place(
     assert failed.commands == ()
 
 
+def test_what_has_expired_in_the_repository_expires_in_the_second_place_when_a_person_says_so(run: Run, tmp_path: Path) -> None:
+    second_place(tmp_path, "second")
+    retain(tmp_path, **ONE)
+    printed(run("mirror", "shop"))
+    assert run("expire", "shop", "--from", "mirror", "--as-configured", as_json=False).exit_code == 2
+    here = printed(run("expire", "shop", "--plan"))
+    there = printed(run("expire", "shop", "--from", "mirror", "--plan"))
+    assert here["approve"] != there["approve"]
+    assert FIRST in approved(run, "expire", "shop")["expired"]
+    assert next((tmp_path / "second").rglob(f"{FIRST}/manifest*"))
+    assert FIRST in approved(run, "expire", "shop", "--from", "mirror")["expired"]
+    assert list((tmp_path / "second").rglob(f"savepoints/{FIRST}/manifest*")) == []
+    (tmp_path / "repository").rename(tmp_path / "lost")
+    refused = run("expire", "shop", "--from", "mirror", "--plan", as_json=False).exception
+    assert isinstance(refused, Refused)
+    assert "may be the last" in str(refused)
+
+
 def test_the_first_place_as_a_second_one_is_a_mistake_of_the_configuration(run: Run, tmp_path: Path) -> None:
     second_place(tmp_path, "repository")
     refused = run("mirror", "shop", as_json=False)

@@ -16,17 +16,21 @@ from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, PermanentError, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, logger, md
 from streams_recovery.core.repository import retention
+from streams_recovery.core.repository.mirror import savepoint_of
 from streams_recovery.core.repository.retention import Decision, DeletionOutlook, outlook_text
 from streams_recovery.core.repository.seal import ForgedRecord, forged_records, unproven_text
-from streams_recovery.core.words import moment
+from streams_recovery.core.words import command, moment
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, drills_of, grace_ms, holdings, leftovers
+from streams_recovery.operations.maintenance.mirror import places
 from streams_recovery.operations.quiesce_record import quiesce_log, run_log
 from streams_recovery.operations.renewed_lock import HeldLock, held_lock, require_lock
+from streams_recovery.operations.second_place import is_there
 from streams_recovery.operations.unfinished import keep_rules
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.mirror import require_filled
 from streams_recovery.storage.savepoints import SavepointStore
 
 if TYPE_CHECKING:
@@ -45,7 +49,7 @@ _SEEN_RECORDS = 50
 class ExpirePlan:
     """The plan of an expiry. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be removed for
     good, and what is in ``leftovers``; ``blocked`` says why no file and no run's work may go. ``unproven`` are records that are not believed, so many in all,
-    and stay with all that they name. ``outlook`` says what runs of the schedule do with it.
+    and stay with all that they name. ``outlook`` says what runs of the schedule do with it. ``second_place`` is where it works, empty for the first one.
     """
 
     application_id: str
@@ -60,11 +64,12 @@ class ExpirePlan:
     unproven: tuple[ForgedRecord, ...]
     unproven_count: int
     outlook: DeletionOutlook
+    second_place: str = ""
 
     @property
     def hash(self) -> str:
-        """Identifies what is removed."""
-        return hash_of([self.application_id, self.parts])
+        """Identifies what is removed, and where."""
+        return hash_of([self.application_id, self.parts, *filter(None, [self.second_place])])
 
     @property
     def not_judged(self) -> tuple[str, ...]:
@@ -143,8 +148,53 @@ def pin(
 
 
 def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
-    """Plan what the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired."""
-    return _planned(recovery, holdings(recovery), leftovers(recovery))
+    """Plan what the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired. In a second place, where a context has the two
+    places the other way round, all stays that the first one has. Raises ``Refused`` there where that one is another one's, or has no savepoints.
+    """
+    return _planned_here(recovery, holdings(recovery))
+
+
+def _planned_here(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
+    plan = _planned(recovery, found, leftovers(recovery))
+    return _in_second_place(recovery, plan, _in_first_place(recovery)) if recovery.config.storage.is_turned_round else plan
+
+
+def _in_first_place(recovery: RecoveryContext) -> frozenset[str]:
+    """The keys of all objects that the first place has, which nobody needs to ask twice: whatever it has is kept in the second one too."""
+    found = frozenset[str]()
+    if is_there(recovery):
+        two = places(recovery)
+        require_filled(two.other, two.first, recovery.layout)
+        two.other.require_not_moved(recovery.application_id)
+        found = frozenset(two.other.sizes(f"{recovery.application_id}/"))
+    if not any(savepoint_of(recovery.application_id, key) for key in found):
+        place = str(recovery.config.storage.mirror and recovery.config.storage.mirror.location)
+        raise Refused(
+            f"the first place {place} has no savepoints: those of the second one may be the last",
+            next_step="fill it from the second place first",
+            place=place,
+        ).then(command("mirror", recovery.config.name, "--from", "mirror"))
+    return found
+
+
+def _in_second_place(recovery: RecoveryContext, plan: ExpirePlan, first: frozenset[str]) -> ExpirePlan:
+    layout = recovery.layout
+    here = [one for one in plan.expire if layout.manifest(one.savepoint_id) in first]
+    known = {key.removeprefix(layout.retired_prefix).partition("/")[0] for key in first if key.startswith(layout.retired_prefix)}
+    sizes = recovery.repository.sizes(f"{recovery.application_id}/")
+    files = tuple(key for key in plan.files if key not in first)
+    return replace(
+        plan,
+        keep=(*plan.keep, *(replace(one, why_kept=("the first place has it",)) for one in here)),
+        expire=tuple(one for one in plan.expire if one not in here),
+        expire_safety=tuple(one for one in plan.expire_safety if layout.safety.manifest(one) not in first),
+        files=files,
+        bytes=sum(sizes.get(key, 0) for key in files),
+        # What the first place still says of it would come again.
+        forget=tuple(one for one in plan.forget if one not in known and layout.published(one) not in first),
+        outlook=replace(plan.outlook, scheduled=False),
+        second_place=str(recovery.repository.location),
+    )
 
 
 def _planned(recovery: RecoveryContext, found: Holdings, left: Leftovers) -> ExpirePlan:
@@ -180,7 +230,7 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
     """
     with held_lock(recovery, f"expiry {run_id}", purpose=f"expiry of {recovery.application_id}") as held:
         found = holdings(recovery)
-        plan = _planned(recovery, found, leftovers(recovery))
+        plan = _planned_here(recovery, found)
         if approved is not None:
             check_approved(plan, approved)
         if plan.expire and not plan.keep:
@@ -361,6 +411,7 @@ def expiry_text(plan: ExpirePlan) -> Markdown:
                 len(plan.files),
                 plan.bytes,
             ),
+            *([md(""), md("In the second place {}. All stays that the first one has.", plan.second_place)] if plan.second_place else []),
             *_leftovers(plan.leftovers),
             md(""),
             outlook_text(plan.outlook),

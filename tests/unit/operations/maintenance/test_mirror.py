@@ -756,3 +756,98 @@ def test_the_stored_status_carries_the_second_place_and_what_encrypts(two: Recov
     assert known.second_place == see_second_place(two)
     assert known.second_place is not None
     assert (known.second_place.alone, known.encryption) == ((THIRD,), None)
+
+
+# Expiry in the second place
+
+
+def aged(root: Path) -> None:
+    """Let all that is there be a year old."""
+    for path in root.rglob("*"):
+        os.utime(path, (SECOND_AT / 1000 - 366 * 86_400,) * 2)
+
+
+@pytest.fixture
+def expiring(golden: OpenGolden, tmp_path: Path) -> RecoveryContext:
+    """A repository, of which one savepoint is kept by the rules, with a second place that has all of it."""
+    two = with_mirror(golden("good", now=SECOND_AT), tmp_path / "second")
+    maintenance.fill_mirror(two)
+    aged(there(two))
+    return two
+
+
+def orphan(root: Path, name: str) -> None:
+    """A file that nothing names, and that is as old as all the others."""
+    segment = next(iter(sorted(root.rglob("*golden.parquet"))))
+    segment.with_name(f"{name}-{segment.name}").write_bytes(segment.read_bytes())
+    aged(root)
+
+
+def test_in_the_second_place_goes_what_no_rule_keeps_once_the_first_one_does_not_have_it_and_nothing_else(
+    expiring: RecoveryContext, golden: OpenGolden
+) -> None:
+    away = reverse(expiring)
+    for root in (there(expiring), path_of(expiring, "")):
+        orphan(root, "both")
+    plan = maintenance.plan_expiry(away)
+    assert {one.savepoint_id: one.why_kept for one in plan.keep} == {SECOND: ("last", "minimum"), FIRST: ("the first place has it",)}
+    assert (plan.expire, plan.files, plan.second_place) == ((), (), str(away.repository.location))
+    assert plan.hash != maintenance.plan_expiry(expiring).hash
+    assert "In the second place" in maintenance.expiry_text(plan)
+    assert maintenance.expire(away, "early").expired == ()
+
+    once = maintenance.expire(expiring, "r")
+    assert (once.expired, once.files_removed) == ((FIRST,), 1)
+    planned = maintenance.plan_expiry(away)
+    assert [one.savepoint_id for one in planned.expire] == [FIRST]
+    late = maintenance.expire(away, "late", approved=planned.hash)
+    assert (late.expired, late.files_removed, late.left) == ((FIRST,), 1, ())
+    aged(there(expiring))
+    assert maintenance.plan_expiry(away).forget == (), "the first place would say of it again"
+    aged(path_of(expiring, ""))
+    assert maintenance.expire(expiring, "r2").plan.forget == (FIRST,)
+    assert maintenance.expire(away, "last").plan.forget == (FIRST,)
+    assert maintenance.fill_mirror(expiring).copied == 0, "nothing comes again"
+    assert maintenance.plan_expiry(away).parts == {name: [] if isinstance(found, list) else () for name, found in planned.parts.items()}
+    for place in (expiring, golden("good", place="second", now=SECOND_AT)):
+        assert place.savepoints.ids() == [SECOND]
+        assert checked(place, "full").good
+    assert see_second_place(expiring) is not None
+
+
+def test_what_the_first_place_has_stays_in_the_second_one_whatever_names_it(expiring: RecoveryContext) -> None:
+    for root, name in ((there(expiring), "both"), (path_of(expiring, ""), "both"), (there(expiring), "one")):
+        orphan(root, name)
+    assert [Path(key).name.split("-")[0] for key in maintenance.plan_expiry(reverse(expiring)).files] == ["one"]
+
+
+@pytest.mark.parametrize("wrong", ["another repository", "no mark", "never filled", "no savepoints", "gone", "moved"])
+def test_nothing_is_removed_in_a_second_place_that_the_first_one_does_not_know_or_that_may_have_the_last_copies(
+    expiring: RecoveryContext, wrong: str
+) -> None:
+    assert maintenance.expire(expiring, "r").expired == (FIRST,)
+    away, first = reverse(expiring), path_of(expiring, "")
+    mark = path_of(expiring, expiring.layout.repository_id)
+    match wrong:
+        case "another repository":
+            mark.unlink()
+            mark.write_text('{"repository": "0"}')
+        case "no mark":
+            mark.unlink()
+            (there(expiring) / expiring.layout.repository_id).unlink()
+        case "never filled":
+            next(mark.parent.glob("filled-*")).unlink()
+        case "no savepoints":
+            shutil.rmtree(path_of(expiring, expiring.layout.savepoints))
+        case "gone":
+            first.rename(first.with_name("lost"))
+        case "moved":
+            path_of(expiring, expiring.layout.moved).parent.mkdir(parents=True)
+            path_of(expiring, expiring.layout.moved).write_text('{"at":1,"to":"elsewhere"}')
+    before = files(there(expiring))
+    for step in (maintenance.plan_expiry, lambda found: maintenance.expire(found, "r2")):
+        with pytest.raises(Refused):
+            step(away)
+    assert {key for key in before if "/locks/" not in key} == {key for key in files(there(expiring)) if "/locks/" not in key}
+    assert first.exists() is (wrong != "gone"), "nothing is made there"
+    assert away.lock.holder() is None
