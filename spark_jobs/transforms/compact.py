@@ -16,13 +16,12 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.check import check_file
 from spark_jobs.transforms.keyed_rows import ROWS, by_log, labelled, one_log_at_a_time, rows_of
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.segment_reader import archived_batches
+from spark_jobs.transforms.segment_reader import archived_batches, stored_segment
 from spark_jobs.transforms.state_digest import KeyedState, no_state, states
-from spark_jobs.transforms.task_runner import attempt_name, in_tasks, results_of_tasks, run_tasks
+from spark_jobs.transforms.task_runner import in_tasks, results_of_tasks, run_tasks
 from streams_recovery.core.compaction.values import CompactResult, CompactSpec, RangeCompacted, RangeToCompact
 from streams_recovery.core.repository.check import FileChecked, FileToCheck
 from streams_recovery.core.repository.compaction_proof import Compaction
-from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.core.scratch import scratch
@@ -130,27 +129,18 @@ def _to_the_end(wanted: RangeToCompact, pieces: Sequence[CopiedRange]) -> tuple[
 
 def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: JobAccess) -> Iterator[FileWritten]:
     """Files of at most ``max_records`` rows. ``batches`` hold one log after the other in the order of offsets. Runs in a task."""
-    # Parquet writing is shared with the Kafka ring, whose client a driver does not have.
-    from streams_recovery.segments.files import write_segment  # noqa: PLC0415
-
-    repository, layout = access.repository(), Layout(spec.application_id)
-    data_key = repository.data_keys.writing(spec.application_id)
+    repository, level = access.repository(), spec.compression_level
     ends: dict[int, int] = {}
     with scratch() as directory:
         path = directory / "segment.parquet"
         for (log, _), pieces in itertools.groupby(_pieces(batches, spec.max_records), key=lambda piece: piece[:2]):
             rows = (as_segment(piece[2]) for piece in pieces)
-            segment = write_segment(rows, path, compression_level=spec.compression_level, key=data_key)
-            if segment is None:
-                continue
             wanted = spec.ranges[log]
-            start, end = ends.get(log, wanted.start), segment.last_offset + 1
-            key = layout.segment(wanted.tp, start, end, attempt_with(attempt_name(), data_key))
-            repository.put_file(key, path)
-            path.unlink()
-            ends[log] = end
-            copied = CopiedRange(start=start, end=end, file=segment.stored_as(key), compacted=Compaction.LATEST_PER_KEY)
-            yield FileWritten(log=log, copied=copied)
+            start = ends.get(log, wanted.start)
+            copied = stored_segment(repository, spec.application_id, wanted.tp, start, rows, path, compression_level=level)
+            if copied is not None:
+                ends[log] = copied.end
+                yield FileWritten(log=log, copied=replace(copied, compacted=Compaction.LATEST_PER_KEY))
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], max_records: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -12,13 +13,11 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.segment_reader import archived_batches
-from spark_jobs.transforms.task_runner import attempt_name, run_tasks
+from spark_jobs.transforms.segment_reader import archived_batches, stored_segment
+from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.compaction.values import CompactResult, CompactSpec, RangeCompacted, RangeToCompact
 from streams_recovery.core.repository.check import FileToCheck, content_problems
-from streams_recovery.core.repository.encryption import attempt_with
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.segments.files import workspace
 from streams_recovery.segments.queries import fetch
 from streams_recovery.storage.repository import Repository
@@ -46,28 +45,24 @@ def merge_groups(context: Tasks, spec: CompactSpec, access: JobAccess) -> Compac
 def merge_group(repository: Repository, layout: Layout, group: RangeToCompact, compression_level: int) -> RangeCompacted:
     """One group. Needs local space for the new file and the largest of the old ones, and memory for one row group. Runs in a task."""
     # Shared with the Kafka ring, whose client a driver does not have.
-    from streams_recovery.segments.files import contents_of, write_segment  # noqa: PLC0415
+    from streams_recovery.segments.files import contents_of  # noqa: PLC0415
     from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415
 
     before, after = RowDigest(placed=True), RowDigest(placed=True)
-    keys = repository.data_keys
-    key = keys.writing(layout.application_id)
     with workspace("small files are merged") as directory:
-        path = directory / "merged.parquet"
-        written = write_segment(_seen(repository, group, before), path, compression_level=compression_level, key=key)
-        if written is None:
+        path, rows = directory / "merged.parquet", _seen(repository, group, before)
+        copied = stored_segment(
+            repository, layout.application_id, group.tp, group.start, rows, path, compression_level=compression_level, end=group.end
+        )
+        if copied is None or copied.file is None:
             raise group.files[0].damaged("has no row")
-        name = attempt_with(attempt_name(), key)
-        file: SegmentFile = written.stored_as(layout.segment(group.tp, group.start, group.end, name))
-        repository.put_file(file.key, path)
-        # What is in the repository counts, not what is on this disk.
-        path.unlink()
+        file = copied.file
         fetch(repository, file, path)
-        seen, ascending = contents_of(path, file, after, keys=keys)
+        seen, ascending = contents_of(path, file, after, keys=repository.data_keys)
     wanted = FileToCheck(tp=group.tp, start=group.start, end=group.end, file=file, savepoints=())
     return RangeCompacted(
         tp=group.tp,
-        ranges=(CopiedRange(start=group.start, end=group.end, file=file, compacted=group.compacted),),
+        ranges=(replace(copied, compacted=group.compacted),),
         rows_before=before.rows,
         rows_after=after.rows,
         digest_before=before.hexdigest(),

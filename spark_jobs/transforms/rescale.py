@@ -19,13 +19,11 @@ from spark_jobs.transforms.log_digest import NOTHING, LogDigest, LogHeld
 from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, places, timed, values_moved, without_partitions
-from spark_jobs.transforms.segment_reader import archived_batches
-from spark_jobs.transforms.task_runner import attempt_name, run_tasks
+from spark_jobs.transforms.segment_reader import archived_batches, stored_segment
+from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import KeyForm, StoreKind, TopicPartition
 from streams_recovery.core.repository.compaction_proof import RescaledLog
-from streams_recovery.core.repository.encryption import attempt_with
-from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.rescale.moved import PartitionPlaced, PartitionToPlace, RescaleResult, RescaleSpec, TopicToPlace
@@ -260,24 +258,18 @@ class _NewLog:
         return self._ranges[-1].end if self._ranges else 0
 
     def _store(self) -> None:
-        # Shared with the Kafka ring, whose client a driver does not have.
-        from streams_recovery.segments.files import write_segment  # noqa: PLC0415
-
         if self._writer is None:
             return
         self._writer.close()
         self._writer, self._rows = None, 0
-        repository = self._access.repository()
-        data_key = repository.data_keys.writing(self._spec.application_id)
         with pa.memory_map(str(self._waiting)) as source, pa.ipc.open_stream(source) as rows:
-            segment = write_segment(rows, self._segment, compression_level=self._spec.compression_level, key=data_key)
-        if segment is None:
+            spec, repository = self._spec, self._access.repository()
+            copied = stored_segment(
+                repository, spec.application_id, self._tp, self._end, rows, self._segment, compression_level=spec.compression_level
+            )
+        if copied is None:
             raise Damaged(f"no row of {self._tp} was written", next_step="run the rescale again")
-        start, end = self._end, segment.last_offset + 1
-        key = Layout(self._spec.application_id).segment(self._tp, start, end, attempt_with(attempt_name(), data_key))
-        repository.put_file(key, self._segment)
-        self._segment.unlink()
-        self._ranges.append(CopiedRange(start=start, end=end, file=segment.stored_as(key)))
+        self._ranges.append(copied)
 
 
 def held(topic: TopicToPlace, forms: Mapping[str, KeyForm | None], access: JobAccess, *, check: bool) -> LogHeld:

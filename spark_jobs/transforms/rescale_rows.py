@@ -93,11 +93,10 @@ def bytes_of(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Numbers, Numbers]
 
 
 def _big_endian(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> Numbers:
-    found = np.full(len(starts), -1, np.int64)
-    there = lengths >= _INT
-    at = starts[there]
-    found[there] = sum(data[at + byte].astype(np.int64) << 8 * (3 - byte) for byte in range(4))
-    return np.where(found >= 1 << 31, -1, found)
+    """The four bytes that begin at each place, a number below 0 where there are fewer."""
+    found, there = np.full(len(starts), -1, np.int64), lengths >= _INT
+    found[there] = _fours(data, ">i4")[starts[there]]
+    return found
 
 
 def _murmur2(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> npt.NDArray[np.uint32]:
@@ -106,8 +105,7 @@ def _murmur2(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> 
     short = np.flatnonzero(lengths <= _LONG)
     active, block = short[lengths[short] >= _INT], 0
     while len(active):
-        # Each place where four bytes may begin.
-        k = np.ndarray((len(data) - 3,), "<u4", data, 0, (1,))[starts[active] + 4 * block] * _M
+        k = _fours(data, "<u4")[starts[active] + 4 * block] * _M
         value[active] = value[active] * _M ^ (k ^ k >> np.uint32(24)) * _M
         block += 1
         active = active[lengths[active] >= 4 * (block + 1)]
@@ -119,6 +117,11 @@ def _murmur2(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> 
     for row in np.flatnonzero(lengths > _LONG):
         value[row] = murmur2(data[starts[row] : starts[row] + lengths[row]].tobytes())
     return value
+
+
+def _fours(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:
+    """The four bytes from each place on."""
+    return np.ndarray((max(0, len(data) - 3),), kind, data, 0, (1,))
 
 
 def _little_endian(data: npt.NDArray[np.uint8], at: Numbers, count: int) -> npt.NDArray[np.uint32]:

@@ -1,15 +1,20 @@
-"""Segments from the repository, checked before the first row is used."""
+"""Segments from the repository, checked before the first row is used, and new ones that tasks store there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.transforms.task_runner import attempt_name
 from streams_recovery.core.jobs.spec import CutBy, OffsetSpan, RowCut, RowSlice
-from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.encryption import attempt_with
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.segments.files import workspace
 from streams_recovery.segments.queries import fetch
 from streams_recovery.storage.repository import Repository
@@ -31,6 +36,33 @@ def archived_batches(repository: Repository, files: Sequence[SegmentFile], *, on
         for file in files:
             fetch(repository, file, path)
             yield from read_segment(path, file, repository.data_keys, by=waiting_in(directory / "rows.arrow") if on_disk else iter)
+
+
+def stored_segment(
+    repository: Repository,
+    application_id: str,
+    tp: TopicPartition,
+    start: int,
+    rows: Iterable[pa.RecordBatch],
+    path: Path,
+    *,
+    compression_level: int,
+    end: int | None = None,
+) -> CopiedRange | None:
+    """Write ``rows`` as a segment to ``path`` and from there into the repository; None without a row. Its range ends behind the last one, or at ``end``."""
+    # Shared with the Kafka ring, whose client a driver does not have.
+    from streams_recovery.segments.files import write_segment  # noqa: PLC0415
+
+    data_key = repository.data_keys.writing(application_id)
+    segment = write_segment(rows, path, compression_level=compression_level, key=data_key)
+    if segment is None:
+        return None
+    end = segment.last_offset + 1 if end is None else end
+    key = Layout(application_id).segment(tp, start, end, attempt_with(attempt_name(), data_key))
+    repository.put_file(key, path)
+    # What is in the repository counts, not what is on this disk.
+    path.unlink()
+    return CopiedRange(start=start, end=end, file=segment.stored_as(key))
 
 
 def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: RowCut | None) -> Iterator[pa.RecordBatch]:
