@@ -553,6 +553,19 @@ def test_a_data_key_of_which_a_stranger_has_wrapped_another_one_by_a_public_key_
         assert ["gives another key" in one.why for one in maintenance.fill_mirror(two).damaged] == [True]
 
 
+def test_in_a_sealed_repository_what_is_wrapped_for_the_second_place_is_sealed_there(two: RecoveryContext) -> None:
+    private, public = new_private_key()
+    first, own = local_key(), replace(local_key(), mirror=True)
+    sealed = two.repository.with_seals(SealKeys(public=(public,), private=private))
+    Keyring(sealed, KeyAccess(places=(first,))).writing("golden")
+    sealed.encryption = KeyAccess(places=(first, own))
+    report = maintenance.fill_mirror(replace(two, repository=sealed))
+    assert [one.key for one in report.damaged if "/keys/" in one.key] == []
+    reader = SealKeys(public=(public,), missing="none")
+    found = Keyring(Repository(StorageLocation(backend="filesystem", path=str(there(two))), seal=reader), KeyAccess(places=(own,)))
+    assert [one.problem for one in found.stored("golden")] == [""]
+
+
 def keep_cut(recovery: RecoveryContext, at: int) -> None:
     cut = ArchivedCut(captured_at=at, proof=manifest_of().proof, topics={}, inputs=(), written=(), tails=())
     archive.cut_log(recovery).append(KeptCut(cluster_id="c", cut=cut), whole=False)
