@@ -285,8 +285,12 @@ def test_each_savepoint_says_whether_it_is_in_two_places_and_no_path_or_word_of_
     assert "1 savepoint is in one place only, since" in text
     assert [bad for bad in ("/srv/", "<b>secret", '"><script>') if bad in text] == []
     assert "2 data keys, wrapped by local:&#34;&gt;&lt;script&gt;" in text
-    one = get(client_of(new_page(), "admin"), f"/applications/orders/savepoints/{SAVEPOINT}").text
-    assert "<dt>Places</dt><dd>in two places</dd>" in one
+    address = f"/applications/orders/savepoints/{SAVEPOINT}"
+    assert "<dt>Places</dt><dd>in two places</dd>" in get(client_of(new_page(), "admin"), address).text
+    # It came since the look.
+    known = tuple(one for one in report().savepoints if one.savepoint_id != SAVEPOINT)
+    site.observed(replace(report(taken_at=NOW + 75_000, second_place=place), savepoints=known))
+    assert "<dt>Places</dt><dd>not known</dd>" in get(client_of(new_page(), "admin"), address).text
     site.observed(report(taken_at=NOW + 90_000, second_place=SecondPlace(place="s3://b", problem="it does not answer")))
     assert get(client_of(new_page(), "admin"), "/applications/orders").text.count('data-label="Places">not known') == 48
 

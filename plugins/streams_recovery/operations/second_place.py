@@ -12,6 +12,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.archive.log import ArchiveEntry
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, RepositoryUnavailable
 from streams_recovery.core.repository.encryption import EncryptionState
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess
 from streams_recovery.core.repository.mirror import SecondPlace, Where, second_place
 from streams_recovery.core.words import command
@@ -58,21 +59,22 @@ def open_at(
         raise error.then(*error.commands, *more) from None
 
 
-def lost_if_turned_round(recovery: RecoveryContext) -> str:
+def lost_if_turned_round(recovery: RecoveryContext, source: str = "") -> str:
     """Why the first place counts as lost where the second one is used in its stead, else empty. Raises as ``require_lost`` does."""
-    return require_lost(recovery) if recovery.config.storage.is_turned_round else ""
+    return require_lost(recovery, source) if recovery.config.storage.is_turned_round else ""
 
 
-def require_lost(recovery: RecoveryContext) -> str:
+def require_lost(recovery: RecoveryContext, source: str = "") -> str:
     """Why the first place, which is the second one of this context, counts as lost, for the person who goes on without it. Raises ``Refused`` where it
-    answers and has savepoints: what a restore writes down has to be in one place, and all that comes later goes by it. Raises ``ConfigInvalid`` where only
-    this shell does not get in: others may be writing there.
+    answers and has savepoints, of the application or of the ``source`` that a restore begins from, or safety savepoints: what a restore writes down has to be
+    in one place, and all that comes later goes by it. Raises ``ConfigInvalid`` where only this shell does not get in: others may be writing there.
     """
     configured = recovery.config.storage.second_place
     place = str(configured and configured.location)
     try:
         found = _looked_into(recovery, Retries(attempts=2))
-        ids = [] if found is None else SavepointStore(found, recovery.layout).ids()
+        where = recovery.layout, recovery.layout.safety, *([Layout(source)] if source else [])
+        ids = [] if found is None else [one for layout in where for one in SavepointStore(found, layout).ids()]
         why = "has no savepoints" if is_there(recovery) else "is not there"
     except NoBucket:
         return _lost(place, "does not exist: the store says that there is no such bucket")
@@ -87,7 +89,7 @@ def require_lost(recovery: RecoveryContext) -> str:
         return _lost(place, f"does not answer ({error.reason})")
     if ids:
         raise Refused(
-            f"the repository of {recovery.application_id} is not lost: {place} answers and has {len(ids)} savepoints",
+            f"the repository of {source or recovery.application_id} is not lost: {place} answers and has {len(ids)} savepoints",
             next_step="restore from it; what it has lost is put back from the second place by the command below",
             place=place,
         ).then(command("mirror", recovery.config.name, "--from", "mirror", "--full"))

@@ -136,6 +136,22 @@ def test_nothing_is_done_in_the_second_place_while_the_first_one_answers_and_loo
         assert "is not there" not in run(*look, "--from", "mirror", as_json=False).stderr
 
 
+def test_an_application_without_savepoints_does_not_begin_from_those_of_another_one_in_the_second_place_of_a_repository_that_answers(
+    run: Run, tmp_path: Path
+) -> None:
+    second_place(tmp_path, "second")
+    printed(run("mirror", "shop"))
+    written = json.loads((tmp_path / "shop.yaml").read_text())
+    annex = written | {"name": "annex", "application": written["application"] | {"id": "annex"}}
+    (tmp_path / "annex.yaml").write_text(json.dumps(annex))
+    restore = ("restore", "annex", "--source", "shop", "--from", "mirror", "--plan")
+    refused = run(*restore, as_json=False).exception
+    assert isinstance(refused, Refused)
+    assert "answers and has 4 savepoints" in str(refused)
+    (tmp_path / "repository").rename(tmp_path / "lost")
+    assert "is not there: nobody else may use it meanwhile" in run(*restore, as_json=False).stderr
+
+
 def test_a_repository_moves_and_the_lines_to_write_are_printed(run: Run, tmp_path: Path) -> None:
     second_place(tmp_path, "second")
     plan = run("storage", "move", "shop", "--plan", as_json=False)

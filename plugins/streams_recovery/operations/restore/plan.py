@@ -13,6 +13,7 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_confirmed
 from streams_recovery.operations.restore.strategies import RestoreRequest
+from streams_recovery.operations.second_place import lost_if_turned_round
 from streams_recovery.operations.unfinished import plan_of
 
 
@@ -20,9 +21,13 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     """Plan what this restore would do now. Changes nothing. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as
     absent.
 
-    Raises ``Refused`` for a missing confirmation, then as the request's strategy, then ``KeyUnavailable`` for records whose key cannot be had.
+    Raises ``Refused`` for a missing confirmation, then as ``require_lost`` for another application's savepoints in a second place, then as the request's
+    strategy, then ``KeyUnavailable`` for records whose key cannot be had.
     """
     check_confirmed(recovery, request.safeguards)
+    if request.source and mine is None:
+        # Its savepoints are read in this place too, and the application's own say nothing of them.
+        lost_if_turned_round(recovery, request.source)
     planned = request.plan(recovery, mine or {})
     recovery.repository.require_keys(needed_keys(planned))
     deploy = request.deployment(recovery, planned)

@@ -26,7 +26,7 @@ from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.operations import archive, maintenance, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.second_place import see_second_place
+from streams_recovery.operations.second_place import require_lost, see_second_place
 from streams_recovery.operations.status.log import newest
 from streams_recovery.operations.status.look import refresh
 from streams_recovery.operations.unfinished import refuse_if_unfinished
@@ -226,6 +226,18 @@ def test_a_sealed_repository_is_copied_without_its_private_key_and_a_forged_save
     moved = SavepointStore(Repository(StorageLocation(backend="filesystem", path=str(there(two))), seal=reader), two.layout)
     assert moved.read(THIRD) == store.read(THIRD)
     assert moved.publication(THIRD) == store.publication(THIRD)
+
+
+def test_a_first_place_that_has_safety_savepoints_only_is_not_lost(two: RecoveryContext) -> None:
+    there(two).mkdir()
+    own, safety = (path_of(two, one.savepoints) for one in (two.layout, two.layout.safety))
+    shutil.rmtree(safety, ignore_errors=True)
+    safety.parent.mkdir(parents=True, exist_ok=True)
+    own.rename(safety)
+    with pytest.raises(Refused, match="is not lost"):
+        require_lost(reverse(two))
+    shutil.rmtree(safety)
+    assert "has no savepoints" in require_lost(reverse(two))
 
 
 def test_without_a_second_place_the_section_is_named(golden: OpenGolden) -> None:

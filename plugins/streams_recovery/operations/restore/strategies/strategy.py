@@ -52,6 +52,11 @@ class RestoreStrategy(ABC):
         return RestoreScope.STATE
 
     @property
+    def source(self) -> str:
+        """The application id whose savepoints it begins from, empty for the application's own."""
+        return ""
+
+    @property
     def lost(self) -> str:
         """The site that a person says cannot be reached, empty if none."""
         return ""
