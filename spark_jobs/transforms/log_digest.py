@@ -35,6 +35,8 @@ _HALF: Final = np.uint64(32)
 _ODD: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 # Keys in memory at once: 32 bytes each, and as much again to sort them.
 _IN_MEMORY: Final = 2_000_000
+# Pieces of ``_AT_ONCE`` rows that go into files together.
+_PIECES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +78,19 @@ class LogDigest:
     def _add(self, batch: pa.RecordBatch, values: pa.Array) -> None:
         moments = batch.column("timestamp").to_numpy().astype(np.uint64)[:, None]
         keys = hashes(batch.column("key"))
-        rows = _both(_both(moments, keys), hashes(values)) + _headers(batch.column("headers"))
+        rows = _both(_both(_both(moments, keys), hashes(values)), _headers(batch.column("headers")))
         self._rows += len(batch)
         self._all += rows.sum(axis=0)
         found = np.column_stack((_both(moments, keys) if self._versions else keys, rows))
-        found = found[batch.column("key").is_valid().to_numpy(zero_copy_only=False)]
-        if not self._files:
-            self._waiting.append(found)
-            return
+        self._waiting.append(found[batch.column("key").is_valid().to_numpy(zero_copy_only=False)])
+        if self._files and len(self._waiting) >= _PIECES:
+            self._to_files()
+
+    def _to_files(self) -> None:
+        found = np.concatenate(self._waiting) if self._waiting else np.empty((0, 4), np.uint64)
+        self._waiting = []
+        # All rows of a key are in one file: of one that comes again and again it would be larger than memory.
+        found = found[_last_of_each_key(found[:, 0], found[:, 1])]
         parts = found[:, 1] % np.uint64(len(self._files))
         for number, file in enumerate(self._files):
             with file.open("ab") as handle:
@@ -99,6 +106,8 @@ class LogDigest:
         return LogHeld(keys=keys, rows=self._rows, sums=tuple(map(int, np.append(self._all, newest).view(np.int64))))
 
     def _parts(self) -> Iterator[npt.NDArray[np.uint64]]:
+        if self._files:
+            self._to_files()
         for file in self._files:
             yield np.fromfile(file, np.uint64).reshape(-1, 4) if file.exists() else np.empty((0, 4), np.uint64)
         if self._waiting:

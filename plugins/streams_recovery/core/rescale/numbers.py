@@ -144,7 +144,8 @@ def stream_time_warnings(topics: Iterable[TopicImage], numbers: Iterable[TopicNu
     for one in to_place(one for one in numbers if one.changes):
         # An input that was grown has partitions by now that there were none of.
         metadata = [part.committed.metadata if part.committed else "" for part in images[one.name]][: one.old]
-        joined = [[metadata[at] for at in one.sources(number)] for number in range(one.new)] if len(metadata) == one.old else []
+        # All new partitions of a class get it of the same old ones.
+        joined = [[metadata[at] for at in one.sources(number)] for number in range(one.classes)] if len(metadata) == one.old else []
         for several in joined:
             merged_metadata(several)
         times = [[time for text in several if (time := stream_time(text)) is not None] for several in joined]

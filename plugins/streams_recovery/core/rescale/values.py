@@ -170,6 +170,8 @@ def _emitted(data: bytes) -> dict[bytes, int]:
         count, at = (_INT.unpack_from(data, _TIME.size)[0], _TIME.size + 4) if len(data) > _TIME.size else (0, 0)
         for _ in range(count):
             length = _INT.unpack_from(data, at)[0]
+            if length < 0:
+                return {}
             found[data[at + 4 : at + 4 + length]] = _LONG.unpack_from(data, at + 4 + length)[0]
             at += 12 + length
     except struct.error:

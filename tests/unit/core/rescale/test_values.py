@@ -120,3 +120,11 @@ def test_metadata_that_is_not_of_kafka_streams_is_kept_where_all_have_it() -> No
 def test_metadata_that_ends_early_has_emitted_nothing() -> None:
     cut = base64.b64encode(base64.b64decode(metadata(9, {"a": 8}))[:-3]).decode()
     assert merged_metadata([cut, metadata(7, {"a": 6})]) == metadata(9)
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("length", [-12, -13, -1, 1 << 30])
+def test_processors_whose_names_have_no_length_are_taken_for_nothing(length: int) -> None:
+    """Going on from there would be on the spot, as often as the bytes say that there are processors."""
+    found = struct.pack(">Bqii", 2, 9, (1 << 31) - 1, length) + bytes(100)
+    assert merged_metadata([base64.b64encode(found).decode(), metadata(7, {"a": 6})]) == metadata(9)

@@ -111,6 +111,14 @@ def test_a_single_difference_is_seen(tmp_path, change):
     assert held(tmp_path, other) != held(tmp_path, rows)
 
 
+@pytest.mark.parametrize("column", range(4))
+def test_what_two_rows_have_exchanged_is_seen(tmp_path, column):
+    one, other = (1, b"a", b"x", [("h", b"1")]), (2, b"b", b"y", [("h", b"2")])
+    for there in (other, (*other[:column], None if column else 3, *other[column + 1 :])):
+        exchanged = [(*row[:column], of[column], *row[column + 1 :]) for row, of in ((one, there), (there, one))]
+        assert held(tmp_path, exchanged) != held(tmp_path, [one, there])
+
+
 def test_of_a_store_with_versions_each_moment_is_a_key(tmp_path):
     rows = [(1, b"k", b"a", None), (2, b"k", b"b", None), (2, b"k", b"c", None)]
     assert held(tmp_path, rows, versions=True).keys == 2
@@ -126,7 +134,20 @@ def test_more_keys_than_memory_holds_wait_in_files(tmp_path, monkeypatch):
     assert len(digest._files) == 6
     batch = batch_of(rows)
     digest.add(batch, batch.column("value"))
-    assert (digest._waiting, digest.held()) == ([], whole)
+    assert (digest.held(), digest._waiting) == (whole, [])
+
+
+def test_of_a_key_that_comes_again_and_again_the_files_have_few_rows(tmp_path, monkeypatch):
+    rows = [(number, b"key-%d" % (number % 5), b"%d" % number, None) for number in range(3_000)]
+    whole = held(tmp_path, rows)
+    monkeypatch.setattr(log_digest, "_IN_MEMORY", 500)
+    monkeypatch.setattr(log_digest, "_AT_ONCE", 100)
+    monkeypatch.setattr(log_digest, "_PIECES", 3)
+    digest = LogDigest(tmp_path, len(rows), versions=False)
+    digest.add(batch_of(rows), batch_of(rows).column("value"))
+    assert digest.held() == whole
+    # Five of each 300 rows, of 32 bytes.
+    assert sum(file.stat().st_size for file in digest._files if file.exists()) == 10 * 5 * 32
 
 
 def test_keys_that_are_alike_in_their_higher_bits_are_told_apart():
