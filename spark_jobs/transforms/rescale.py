@@ -18,7 +18,7 @@ from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.log_digest import NOTHING, LogDigest, LogHeld
 from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, in_stream_time, places, timed, values_moved, without_partitions
+from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, check_own, in_stream_time, places, timed, values_moved, without_partitions
 from spark_jobs.transforms.segment_reader import archived_batches, stored_segment
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged
@@ -149,7 +149,7 @@ def prove(topic: TopicToPlace, access: JobAccess, *, digest: bool) -> PartitionP
 
 def _seen(topic: TopicToPlace, part: PartitionToPlace, rows: Iterator[pa.RecordBatch]) -> PartitionSeen:
     tried, failed = list(candidates(topic.topic, topic.kind)), list[FormFailed]()
-    differ, keys = set[tuple[KeyForm, KeyForm]](), set[bytes]()
+    differ, keys, own = set[tuple[KeyForm, KeyForm]](), set[bytes](), dict[bytes, int]()
     records, keyless, moments = 0, 0, True
     for batch in rows:
         here = np.full(len(batch), part.partition, np.int64)
@@ -161,6 +161,8 @@ def _seen(topic: TopicToPlace, part: PartitionToPlace, rows: Iterator[pa.RecordB
             if len(wrong):
                 failed.append(FormFailed(form=form, offset=batch.column("offset")[int(wrong[0])].as_py()))
                 tried.remove(form)
+        if tried == [KeyForm.OWN]:
+            check_own(topic, batch, here, own)
         values_moved(topic, tried[0] if len(tried) == 1 else None, batch, here, here)
         new = {form: places(topic, form, batch, topic.topic.new) for form in tried if len(tried) > 1}
         differ |= {(one, other) for one in new for other in new if one < other and not np.array_equal(new[one], new[other])}

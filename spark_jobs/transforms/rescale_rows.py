@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import KeyForm
 from streams_recovery.core.rescale.moved import TopicToPlace
-from streams_recovery.core.rescale.placement import AROUND, PARTITIONERS
+from streams_recovery.core.rescale.placement import AROUND, MOST_KEYS, PARTITIONERS
 from streams_recovery.core.rescale.values import Unreadable, buffered_moved, without_partition, wrapper_moved
 from streams_recovery.core.state.edit import murmur2
 
@@ -62,6 +62,23 @@ def places(topic: TopicToPlace, form: KeyForm, batch: pa.RecordBatch, partitions
     found = np.full(len(keys), NOWHERE, np.int64)
     found[fits] = (hashed & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
     return found
+
+
+def check_own(topic: TopicToPlace, batch: pa.RecordBatch, old: Numbers, known: dict[bytes, int]) -> None:
+    """Raise ``Refused`` where one's own partitioner names a new partition that there is not, or several for one key: then no value of it is the newest. The
+    first keys are ``known`` from one batch to the next.
+    """
+    into = places(topic, KeyForm.OWN, batch, topic.topic.new).tolist()
+    for row, key in enumerate(batch.column("key").to_pylist()):
+        if key is None:
+            continue
+        before = known.get(key, into[row]) if len(known) >= MOST_KEYS else known.setdefault(key, into[row])
+        if not 0 <= into[row] < topic.topic.new:
+            raise _refused(topic, batch, old, row, f"{topic.topic.own} puts it into partition {into[row]} of {topic.topic.new}")
+        if before != into[row]:
+            raise _refused(
+                topic, batch, old, row, f"{topic.topic.own} puts one key into partitions {before} and {into[row]} of {topic.topic.new}"
+            )
 
 
 def timed(batch: pa.RecordBatch) -> bool:

@@ -222,6 +222,17 @@ def test_records_of_a_producer_that_knew_the_old_number_are_told(counting: Count
         assert warned() == []
 
 
+def test_behind_an_undo_nobody_looks_for_records_of_a_rescale(counting: Counting, in_session: Submitter) -> None:
+    counting.savepoint(in_session)
+    with counting.recovery() as recovery:
+        runner = Runner(recovery=recovery, submitter=in_session, say=print)
+        for request in (asking(counting, recovery), asked(recovery, Undo, replace=True)):
+            again = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
+            runs.restore_in_place(runner, request, again, approve=lambda _: True)
+        wanted = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)
+        assert not [one for one in runs.backup(runner, wanted).warnings if "was not found out" in one]
+
+
 @pytest.mark.way("rescale")
 def test_what_has_come_since_is_taken_back_by_a_rescale_and_by_no_undo(counting: Counting, in_session: Submitter) -> None:
     counting.savepoint(in_session)

@@ -349,6 +349,21 @@ def test_a_partitioner_of_one_s_own_is_proven_and_places(run, access, tmp_path, 
     assert failed(replace(work, partitions=tuple(replace(part, partition=1 - part.partition) for part in work.partitions)))
 
 
+def by_number(_key: bytes, value: bytes | None, partitions: int) -> int:
+    return {2: 0, 3: len(value or b"") % 3, 4: 4}[partitions]
+
+
+@pytest.mark.parametrize(("new", "why"), [(3, "puts one key into partitions 1 and 2 of 3"), (4, "puts it into partition 4 of 4")])
+def test_a_partitioner_of_one_s_own_that_cannot_place_is_refused_by_the_proof(access, tmp_path, monkeypatch, new, why):
+    entry = EntryPoint(name="by-number", value=f"{__name__}:by_number", group=PARTITIONERS)
+    monkeypatch.setattr(rescale_rows, "entry_points", lambda **asked: EntryPoints([entry]).select(**asked))
+    log = Log(access, tmp_path, "orders-in", 2)
+    log.rows[0] += [(1, None, b"", None), (2, b"k", b"v", None), (3, b"k", b"vv", None)]
+    work = log.placed(RescaledTopic(name=log.name, old=2, new=new, own="by-number"), None)
+    with pytest.raises(Refused, match=why):
+        job.prove(replace(work, partitions=work.partitions[:1]), access, digest=False)
+
+
 def spec_of() -> RescaleSpec:
     return RescaleSpec(application_id="app", topics=(), max_records=50, compression_level=1, prove_only=False)
 

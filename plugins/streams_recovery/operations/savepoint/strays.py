@@ -11,6 +11,7 @@ from streams_recovery.core.kafka_types import KeyForm, TopicPartition, TopicRole
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.rescale.placement import astray
+from streams_recovery.core.restore.parts.rescale import RescalePart
 from streams_recovery.core.words import in_order
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import plan_of, readable_back, restores_of
@@ -35,7 +36,9 @@ def _of_rescale(recovery: RecoveryContext, manifest: Manifest, parent: Manifest 
     started = newest and next((entry.at for entry in readable_back(recovery, newest) if entry.phase is Phase.STARTED), None)
     if newest is None or not started or (parent is not None and parent.captured_at > started + _RECENT_MS):
         return
-    restored = plan_of(recovery, newest).savepoint_id
+    planned = plan_of(recovery, newest)
+    # What others restore may be gone by now, or a safety savepoint.
+    restored = planned.savepoint_id if isinstance(planned.part, RescalePart) else None
     origin = None if restored is None else recovery.savepoints.outline(restored).provenance.rescaled_from
     if restored is None or origin is None:
         return
