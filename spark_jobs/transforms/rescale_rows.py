@@ -85,7 +85,7 @@ def timed(batch: pa.RecordBatch) -> bool:
     """True if each key ends in what may be a moment (ms) from 2001 to 2248, as windowed keys do: no text ends so, and no usual number."""
     data, starts, lengths = bytes_of(batch.column("key").drop_null())
     fits = lengths >= 2 * _INT
-    high = _big_endian(data, starts + lengths - 2 * _INT, lengths)
+    high = _big_endian(data, starts + lengths - 2 * _INT, np.where(fits, lengths, 0))
     return bool((fits & (high >= _MOMENTS[0]) & (high < _MOMENTS[1])).all())
 
 

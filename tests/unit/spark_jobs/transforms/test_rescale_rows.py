@@ -102,3 +102,9 @@ MOMENT = 1_764_500_000_000
 def test_keys_that_end_in_a_moment_may_be_windowed(keys: list[bytes | None], found: bool) -> None:
     rows = batch([(offset, 1, key) for offset, key in enumerate([b"skipped", *keys])]).slice(1)
     assert timed(rows) is found
+
+
+@pytest.mark.parametrize("behind", [b"", struct.pack(">q", MOMENT)])
+@pytest.mark.parametrize("length", range(10))
+def test_a_key_alone_is_looked_at_whatever_its_length_is(length: int, behind: bytes) -> None:
+    assert timed(batch([(0, 1, b"k" * length + behind)])) == bool(behind)
