@@ -16,11 +16,13 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ConfigInvalid, NotFound, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.rescale.placement import RescaledTopic
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.state.edit import default_partition
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.rescale.derive import plan_derivation
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.strategies import Rescale, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
@@ -164,6 +166,10 @@ def test_what_is_in_the_way_is_refused_before_anything_is_stopped(counting: Coun
         with pytest.raises(NotFound, match="no exact savepoint"):
             restore.plan(recovery, asking(counting, recovery))
         counting.savepoint(in_session)
+        for own, small in ((None, True), ("mine", False)):
+            topic = RescaledTopic(name=counting.changelog.topic, old=1, new=3, own=own)
+            volume = plan_derivation(recovery, counting.newest(), (topic,), work="proof", prove_only=True).volume
+            assert (volume is not None and volume.small) is small
         counting.start()
         assert "| 1 | 3 |" in restore.plan(recovery, asking(counting, recovery)).text
         with pytest.raises(ConfigInvalid, match="is no number"):

@@ -58,7 +58,8 @@ def plan_derivation(
         result_key=recovery.artifacts.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
         ranges=sum(len(one.partitions) for one in planned),
         offsets=sum(one.rows for one in planned),
-        volume=JobVolume.of(parts + made),
+        # A partitioner of one's own is where Spark's tasks run.
+        volume=None if any(one.topic.own for one in planned) else JobVolume.of(parts + made),
     )
 
 
