@@ -34,6 +34,7 @@ from streams_recovery.operators.clone import (
     MakeLiveOperator,
     OpenCloneOperator,
     OpenCutoverOperator,
+    OpenUpgradeOperator,
     PlanCloneOperator,
     PlanCutoverOperator,
     PlanUpgradeOperator,
@@ -149,7 +150,7 @@ def dag_of(scope: Scope) -> DAG:
 
         with TaskGroup("upgrade"):
             saved = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='retire.publish')['savepoint_id'] }}"}
-            open_upgrade = OpenCloneOperator(application_name=name, fixed=saved).as_setup()
+            open_upgrade = OpenUpgradeOperator(application_name=name, fixed=saved).as_setup()
             chain(
                 publish,
                 PlanCloneOperator(application_name=name, fixed=saved),

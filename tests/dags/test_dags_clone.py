@@ -57,6 +57,9 @@ def test_an_upgrade_brings_the_old_application_back_last_whatever_failed(dags: d
     assert (back.is_teardown, back.retries, back.downstream_task_ids) == (True, 3, set())
     assert "retire.finish" in back.get_flat_relative_ids(upstream=True), "it needs the lock that the savepoint gives back"
     assert dag.get_task("retire.begin").mode == "stop"
+    assert dag.get_task("upgrade.open_restore").task_type == "OpenUpgradeOperator", (
+        "nobody is asked there, so what is over is not begun again"
+    )
     assert "resume" not in {name.rpartition(".")[2] for name in dag.task_ids}, "it stays down"
     old = {task.task_id for task in dag.tasks if getattr(task, "application_name", "").startswith("{{ ti.")}
     assert old == {f"retire.{name}" for name in ("begin", "capture_cut", "copy_records", "publish", "finish")}

@@ -78,6 +78,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         with pytest.raises(Refused, match="is in phase stopped"):
             rollout.make_live(old, clone, restore)
         proven = both.restored(clone, restore, before_start=True)
+        rollout.require_retired(old, clone, taken)
         set_to, wrong = CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None), {both.small.input: 3}
         commit(clone, wrong)
         with pytest.raises(Damaged, match="would not begin where"):
@@ -88,6 +89,9 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
     with both.clone() as clone:
         both.begun(clone, restore, proven)
         assert rollout.bring_back(old, clone, ticket).live == both.clone_id
+        # Somebody clears what opened the restore: nobody approves it again, and it would replace what the clone has processed since.
+        with pytest.raises(Refused, match=f"{both.clone_id} is live, and {old.application_id} is retired"):
+            rollout.require_retired(old, clone, taken)
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
     assert roles(both) == (Role.RETIRED, Role.LIVE)
     assert switched(both, request(CutoverStep.ROLL_BACK)).again == {both.small.input: 1}
@@ -106,6 +110,8 @@ def test_an_upgrade_that_fails_before_the_clone_is_live_brings_the_old_applicati
         back = rollout.bring_back(old, clone, ticket)
         assert (back.live, back.started) == (old.application_id, ("one",))
         assert rollout.bring_back(old, clone, ticket) == back, "harmless when it is repeated"
+        with pytest.raises(Refused, match="is over"):
+            rollout.require_retired(old, clone, ticket.savepoint_id)
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
     assert roles(both) == (Role.LIVE, Role.STANDBY)
     assert free(both)

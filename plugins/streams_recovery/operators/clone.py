@@ -15,8 +15,10 @@ from streams_recovery.core.approval import approval
 from streams_recovery.core.forms import request_of
 from streams_recovery.core.restore.request import SOURCE
 from streams_recovery.core.rollout.cutover import UpgradePlan, cutover_text, upgrade_text
+from streams_recovery.hooks.context import context_of
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operators.base import ParamsOperator, StepOperator, original_of, requested_by, run_id_of
 from streams_recovery.operators.restore import OpenRestoreOperator, PlanRestoreOperator, planned
 from streams_recovery.workflows import rollout as steps
@@ -50,6 +52,15 @@ class OpenCloneOperator(OpenRestoreOperator):
     def given(self) -> dict[str, Any]:
         """With the source that the configuration names."""
         return super().given() | {SOURCE.name: original_of(self.application_name)}
+
+
+class OpenUpgradeOperator(OpenCloneOperator):
+    """Open the restore of an upgrade in one go, as long as that has not ended: nobody approves it again."""
+
+    def step(self, recovery: RecoveryContext, context: Context) -> RestoreTicket:
+        with context_of(original_of(self.application_name)) as old:
+            rollout.require_retired(old, recovery, self.fixed["savepoint"])
+        return super().step(recovery, context)
 
 
 class CutoverRequestedOperator(ParamsOperator):

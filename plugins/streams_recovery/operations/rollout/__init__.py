@@ -10,6 +10,7 @@ from streams_recovery.operations.rollout.cutover import (
     finish,
     make_live,
     plan_upgrade,
+    require_retired,
     retire,
     start_live,
     stop,

@@ -313,6 +313,20 @@ def retire(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticke
     quiesce_record.end(old, of=ticket.savepoint_id)
 
 
+def require_retired(old: RecoveryContext, clone: RecoveryContext, savepoint_id: str) -> None:
+    """Raise ``Refused`` unless the old application is down for the upgrade that took this savepoint, and the clone is not live yet. Airflow takes tasks again
+    that somebody clears, and nobody approves the restore of an upgrade again once its clone has a state of its own.
+    """
+    last = old.ownership.last()
+    down = last is not None and (last.role, last.other, last.run) == (Role.RETIRED, clone.application_id, savepoint_id)
+    if role(clone) is Role.LIVE or not down:
+        raise Refused(
+            f"the upgrade that took savepoint {savepoint_id} is over: {clone.application_id} is {role(clone)}, and {old.application_id} is {role(old)}",
+            next_step="nothing was changed; to upgrade again, trigger a new run, whose plan says what it replaces",
+            savepoint_id=savepoint_id,
+        )
+
+
 def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicket) -> BroughtBack:
     """Put on record that the clone, restored and not started yet, writes the real outputs from now on. Raises ``Refused`` unless the old application is
     replaced and down, and the clone begins exactly where it stopped.
