@@ -70,15 +70,17 @@ class Versioned(Counting):
         end = self.end(self.input)
         assert poll(lambda: True if (self.committed() or 0) >= end else None, seconds=_SECONDS), f"{self.version} does not process"
 
-    def counts(self, store: str = "totals") -> dict[str, int]:
-        """What the changelog of a store stands for."""
-        tp, found = TopicPartition(f"{self.id}-{store}-changelog", 0), dict[str, int]()
+    def counts(self, store: str = "totals", partitions: int = 1) -> dict[str, int]:
+        """What the changelog of a store stands for. Each key is in one of its partitions only."""
+        logs, found = [TopicPartition(f"{self.id}-{store}-changelog", number) for number in range(partitions)], dict[str, int]()
         with self.recovery() as recovery:
-            ends = recovery.cluster.last_stable_offsets([tp])
-            with RangeReader(recovery.connection, tp, recovery.cluster.log_starts([tp])[tp], ends[tp]) as reader:
-                rows = [row for batch in reader for row in batch.to_pylist()]
-        for row in rows:
-            found[row["key"].decode()] = int.from_bytes(row["value"], "big")
+            starts, ends = recovery.cluster.log_starts(logs), recovery.cluster.last_stable_offsets(logs)
+            for tp in logs:
+                with RangeReader(recovery.connection, tp, starts[tp], ends[tp]) as reader:
+                    rows = [row for batch in reader for row in batch.to_pylist()]
+                mine = {row["key"].decode(): int.from_bytes(row["value"], "big") for row in rows}
+                assert not mine.keys() & found.keys()
+                found |= mine
         return found
 
 

@@ -105,6 +105,11 @@ public final class Versions {
       }
       case "of-more" -> written(builder.stream("more", TEXT).groupBy((key, value) -> value).count(Materialized.as("totals")), output);
       case "through" -> written(in.repartition(Repartitioned.as("by")).groupByKey().count(Materialized.as("totals")), output);
+      // With a number of its own.
+      case "through-2", "through-5" -> {
+        var by = Repartitioned.<String, String>as("by").withNumberOfPartitions(version.charAt(version.length() - 1) - '0');
+        written(in.repartition(by).groupByKey().count(Materialized.as("totals")), output);
+      }
       case "through-by-value" ->
           written(in.selectKey((key, value) -> value).repartition(Repartitioned.as("by")).groupByKey().count(Materialized.as("totals")), output);
       case "through-some" ->
