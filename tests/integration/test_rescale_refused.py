@@ -89,6 +89,8 @@ def test_an_input_that_was_grown_may_have_no_unread_record_and_may_end_with_mark
 def test_an_input_that_has_another_name_here_is_not_placed_anew(counting: Counting) -> None:
     counting.configure(restore={"topic_map": {counting.input.topic: f"{counting.id}.other"}})
     refused(counting, f"{counting.input.topic} has another name here")
+    grow(counting)
+    refused(counting, f"{counting.input.topic} has another name here")
 
 
 def test_metadata_that_cannot_be_joined_is_refused_by_the_plan(bootstrap: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self
 
@@ -93,7 +93,7 @@ class Rescale(StateStrategy):
         there = {name: found.partitions for name, found in recovery.cluster.describe_topics([one.name for one in inputs]).items()}
         grown = tuple(one.name for one in inputs if there.get(one.name) == one.new)
         anew = [one for one in inputs if one.name not in grown]
-        _check_anew(recovery, manifest, anew, there)
+        _check_anew(recovery, manifest, anew, there, grown=grown)
         check_grown(recovery, *_read_of(recovery, manifest, grown, named=self.savepoint != LATEST))
         names = {one.name for one in anew}
         check_sources(recovery.application_id, saved, topology, store_facts(recovery), anew=names, grown=grown, history=self.history)
@@ -200,8 +200,12 @@ def _refuse_elsewhere(recovery: RecoveryContext) -> None:
         )
 
 
-def _check_anew(recovery: RecoveryContext, manifest: Manifest, anew: Sequence[TopicNumbers], there: Mapping[str, int]) -> None:
-    """Raise ``Refused`` for inputs that cannot be created again under their names without a loss, or that other applications read."""
+def _check_anew(
+    recovery: RecoveryContext, manifest: Manifest, anew: Sequence[TopicNumbers], there: Mapping[str, int], *, grown: Collection[str]
+) -> None:
+    """Raise ``Refused`` for inputs that cannot be created again under their names without a loss, or that other applications read. Those that were ``grown``
+    stay, and must have their names too.
+    """
     names = {one.name for one in anew}
     others = {*recovery.configured(), *(recovery.cluster.groups() if names else ())} - {recovery.application_id}
     owners = {name: whose for name in sorted(names) if (whose := longer_owner(name, "", others)) is not None}
@@ -219,13 +223,16 @@ def _check_anew(recovery: RecoveryContext, manifest: Manifest, anew: Sequence[To
             for name in sorted(names)
             if not (_image_of(manifest, name).archived and declared.archives(name, TopicRole.INPUT))
         ),
-        *(f"{name} has another name here (restore.topic_map)" for name in sorted(names & recovery.config.restore.topic_map.keys())),
+        *(
+            f"{name} has another name here (restore.topic_map)"
+            for name in sorted({*names, *grown} & recovery.config.restore.topic_map.keys())
+        ),
         *(f"{name} is a topic of application {whose}, whose state it has" for name, whose in owners.items()),
         *(f"group {group.name} reads {first_names(names)} too, and would have to move as well" for group in groups),
     ]
     if problems:
         raise Refused(
-            f"inputs of {recovery.application_id} cannot be created again: {'; '.join(problems)}",
+            f"inputs of {recovery.application_id} cannot get another number: {'; '.join(problems)}",
             next_step="nothing was changed; do what each of these needs. An input that only grows can get more partitions where it is, once nothing in it "
             "is unread: then this takes it as it is",
             problems=problems,
