@@ -106,9 +106,13 @@ def test_what_the_commands_can_read_from_the_second_place_their_dags_can_too(dag
         assert (param.resolve(), param.resolve("mirror")) == ("", "mirror")
         with pytest.raises((AirflowException, ValueError)):
             param.resolve("elsewhere")
-    for dag_id, place in ((RESTORE, Where.MIRROR), (REBUILD, None)):
-        task = dags[dag_id].get_task("load_records")
-        assert place_of(task, cast("Any", {"params": {"place": "mirror"}})) == place, "a run may have been triggered with anything"
+    asked, others = (cast("Any", {"params": {"place": one}}) for one in ("mirror", "a param of somebody's own"))
+    knows, knows_none = (dags[dag_id].get_task("load_records") for dag_id in (RESTORE, REBUILD))
+    assert place_of(knows, asked) == Where.MIRROR
+    assert place_of(knows_none, others) is None
+    # A run may have been triggered with anything, and the second place may have left the configuration since: the first one is not taken in its stead.
+    with pytest.raises(ConfigInvalid, match="does not know one"):
+        place_of(knows_none, asked)
 
 
 @pytest.mark.fault("F60")

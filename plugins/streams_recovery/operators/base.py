@@ -24,6 +24,7 @@ from streams_recovery.config.sandbox_application import clone_of
 from streams_recovery.core import codec
 from streams_recovery.core.approval import outdated, refusal
 from streams_recovery.core.codec import document
+from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.mirror import FROM_PLACE, Where
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import run_name
@@ -131,9 +132,19 @@ def declared_params(operator: BaseOperator, params_json: str) -> dict[str, Any]:
 
 
 def place_of(operator: BaseOperator, context: Context) -> Where | None:
-    """The place of the repository in a run: the second one where the DAG asks for it and the person has said so. All of its steps are taken there."""
-    given = context["params"].get(FROM_PLACE.name) if FROM_PLACE.name in operator.dag.params else None
-    return Where(given) if given else None
+    """The place of the repository in a run: the second one where the DAG asks for it and the person has said so. All of its steps are taken there. Raises
+    ``ConfigInvalid`` where the DAG does not ask: never did, or does not any more since the run began, whose later steps would be taken in the first place.
+    """
+    given = (context.get("params") or {}).get(FROM_PLACE.name)
+    if FROM_PLACE.name in operator.dag.params:
+        return Where(given) if given else None
+    if given == Where.MIRROR:
+        raise ConfigInvalid(
+            f"this run is to read the second place, and {operator.dag.dag_id} does not know one",
+            next_step="nothing was done in the first place; write storage.mirror in the configuration again and clear this task, or end a restore that has "
+            "begun by `resume --from mirror`",
+        )
+    return None
 
 
 def original_of(clone_name: str) -> str:
