@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.keyed_rows import fix_settings
 from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import digest_of_range
@@ -68,6 +69,7 @@ def compare_rows(wanted: PartitionToVerify, access: JobAccess, source: KafkaConn
 
 def _keys(keyed: list[PartitionToVerify], access: JobAccess) -> tuple[KeysVerified, ...]:
     spark = sql_session()
+    fix_settings(spark)
     archived, loaded = (_rows(spark, keyed, access, archive=archive) for archive in (True, False))
     return compare_states(archived, loaded, [wanted.tp for wanted in keyed])
 

@@ -23,16 +23,25 @@ ROWS: Final = (
 )
 # What one task reads: enough to be worth its start, little enough for many tasks to share a long log.
 _PORTION_BYTES: Final = 64 << 20
-# Spark counts in rows, whatever their size: what it hands to Python at once, and what it keeps of one key's rows before it can put some on disk.
-_BOUNDS: Final = {
+# What the user has chosen for other jobs does not hold for these.
+_SETTINGS: Final = {
+    # Spark counts in rows, whatever their size: what it hands to Python at once, and what it keeps of one key's rows before it can put some on disk.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
     "spark.sql.windowExec.buffer.in.memory.threshold": "64",
+    # Else a window moves rows that lie together by part of its keys already, and those of one key come to several tasks.
+    "spark.sql.requireAllClusterKeysForDistribution": "false",
+    # Else a written table is counted without the files that cannot be read.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # Else what is grouped loses its keys, and "offset" is no name of a column.
+    "spark.sql.retainGroupColumns": "true",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
 }
 
 
 def rows_of(spark: SparkSession, files: Mapping[int, Sequence[SegmentFile]], access: JobAccess) -> DataFrame:
     """All rows of these files, by the number of their log. Every file is checked before its first row is used."""
-    bound_memory(spark)
+    fix_settings(spark)
     portions = [(log, portion) for log, several in files.items() for portion in in_portions(several, _PORTION_BYTES)]
 
     def read(wanted: tuple[int, tuple[SegmentFile, ...]]) -> Iterator[pa.RecordBatch]:
@@ -43,9 +52,9 @@ def rows_of(spark: SparkSession, files: Mapping[int, Sequence[SegmentFile]], acc
     return in_tasks(spark, portions, read, ROWS, lambda wanted: sum(file.rows for file in wanted[1]), doing)
 
 
-def bound_memory(spark: SparkSession) -> None:
-    """Let Spark hand over and keep rows by their size, for everything that this session does from now on."""
-    for name, value in _BOUNDS.items():
+def fix_settings(spark: SparkSession) -> None:
+    """Set what results and memory depend on, for everything that this session does from now on, whatever the user's ``spark-defaults.conf`` says."""
+    for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
 
 

@@ -19,7 +19,7 @@ from pyspark.sql.window import Window
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
-from spark_jobs.transforms.keyed_rows import bound_memory
+from spark_jobs.transforms.keyed_rows import fix_settings
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.state import newest_in
 from spark_jobs.transforms.task_runner import in_tasks_sharing, results_of_tasks
@@ -85,7 +85,7 @@ def compare_outputs(spark: SparkSession, spec: OutputsSpec, access: JobAccess) -
 
 def read_rows(spark: SparkSession, spec: OutputsSpec, access: JobAccess) -> DataFrame:
     """All committed records of both sides that are to be compared; of a table of each batch those that can still count."""
-    bound_memory(spark)
+    fix_settings(spark)
     wanted = [
         RangeToRead(number=number, here=here, span=span)
         for number, pair in enumerate(spec.pairs)

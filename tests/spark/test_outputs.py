@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_jobs.transforms import outputs
+from spark_jobs.transforms.keyed_rows import fix_settings
 from spark_jobs.transforms.outputs import ROWS, compare_outputs, compared, judged_keys
 from spark_jobs.transforms.task_runner import results_of_tasks
 from streams_recovery.core.kafka_types import TopicPartition
@@ -240,6 +241,28 @@ def spread(spark):
     yield spark
     for name, value in before.items():
         spark.conf.set(name, value)
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["requireAllClusterKeysForDistribution", "ansi.enforceReservedKeywords"])
+def test_what_a_user_has_set_for_other_jobs_changes_no_comparison(spread, name, both):
+    keys = [b"%03d" % number for number in range(40)]
+    for topic in (both.real, both.other):
+        put(both.connection, topic, *((key, b"v") for key in keys))
+    spread.conf.set(f"spark.sql.{name}", "true")
+    found = both.compare(ReadBy.RECORDS)
+    assert found.counts == KeyCounts(equal=40, records_here=40, records_there=40)
+
+
+@pytest.mark.spark
+def test_a_file_that_cannot_be_read_is_never_left_out(spark, tmp_path):
+    spark.createDataFrame([(1,)], "one int").write.parquet(str(tmp_path / "table"))
+    (tmp_path / "table" / "broken.parquet").write_bytes(b"PAR1 and no more")
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    fix_settings(spark)
+    with pytest.raises(Exception, match=r"broken\.parquet"):
+        spark.read.schema("one int").parquet(str(tmp_path / "table")).count()
 
 
 @pytest.mark.spark
