@@ -1,4 +1,5 @@
-"""What logs hold: all records, and the newest one of each key, as a digest that no order of partitions changes. Without Spark, and column by column.
+"""What logs hold: all records, the newest one of each key, and where it counts the order of each key's, as a digest that no order of partitions changes.
+Without Spark, and column by column.
 
 Two times 64 bits a record: the products of NH, as UMAC has it, with keys that are always the same. So it finds what a mistake changes. It is no secret, and
 nobody who chose the bytes could be held to it: the hashes of files are there for that.
@@ -41,7 +42,9 @@ _PIECES: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHeld:
-    """What some logs of one topic hold. ``sums`` are those of digests, in 64 bits: two over all records, two over the newest record of each key."""
+    """What some logs of one topic hold. ``sums`` are those of digests, in 64 bits: two over all records, two over the newest record of each key, two over
+    each two records of a key that follow one another.
+    """
 
     keys: int
     rows: int
@@ -57,16 +60,18 @@ class LogHeld:
         return hashlib.sha256(repr((self.keys, self.rows, self.sums)).encode()).hexdigest()
 
 
-NOTHING: Final = LogHeld(keys=0, rows=0, sums=(0, 0, 0, 0))
+NOTHING: Final = LogHeld(keys=0, rows=0, sums=(0, 0, 0, 0, 0, 0))
 
 
 class LogDigest:
     """The digest of one log, or of several that have no key in common, as their rows pass in the order of offsets. ``rows`` is how many there may be: of more
-    than memory should hold the keys wait in files in ``directory``, a part of them in each. With ``versions`` each moment of a key is a key of its own.
+    than memory should hold the keys wait in files in ``directory``, a part of them in each. With ``versions`` each moment of a key is a key of its own. With
+    ``ordered`` the order of a key's records counts: of state its newest one is all.
     """
 
-    def __init__(self, directory: Path, rows: int, *, versions: bool) -> None:
-        self._versions, self._rows, self._all = versions, 0, np.zeros(2, np.uint64)
+    def __init__(self, directory: Path, rows: int, *, versions: bool = False, ordered: bool = False) -> None:
+        self._versions, self._ordered, self._rows = versions, ordered, 0
+        self._all, self._order = np.zeros(2, np.uint64), np.zeros(2, np.uint64)
         self._waiting: list[npt.NDArray[np.uint64]] = []
         self._files = [directory / f"{number}.keys" for number in range(-(-rows // _IN_MEMORY))] if rows > _IN_MEMORY else []
 
@@ -90,7 +95,14 @@ class LogDigest:
         found = np.concatenate(self._waiting) if self._waiting else np.empty((0, 4), np.uint64)
         self._waiting = []
         # All rows of a key are in one file: of one that comes again and again it would be larger than memory.
-        found = found[_last_of_each_key(found[:, 0], found[:, 1])]
+        order, ends = _by_key(found[:, 0], found[:, 1])
+        if self._ordered:
+            self._follow(found[order], ~ends[:-1])
+            # The first one and the last one, which may be the same: what comes before and behind follows these.
+            order = np.column_stack((order[np.append(True, ends[:-1])], order[ends])).ravel() if len(order) else order
+        else:
+            order = order[ends]
+        found = found[order]
         parts = found[:, 1] % np.uint64(len(self._files))
         for number, file in enumerate(self._files):
             with file.open("ab") as handle:
@@ -100,10 +112,19 @@ class LogDigest:
         """What they hold by now."""
         keys, newest = 0, np.zeros(2, np.uint64)
         for found in self._parts():
-            last = found[_last_of_each_key(found[:, 0], found[:, 1])]
+            order, ends = _by_key(found[:, 0], found[:, 1])
+            last = found[order[ends]]
             keys += len(last)
             newest += last[:, 2:].sum(axis=0)
-        return LogHeld(keys=keys, rows=self._rows, sums=tuple(map(int, np.append(self._all, newest).view(np.int64))))
+            if self._ordered:
+                # In files they come by twos, whose first and last are no neighbours.
+                self._follow(found[order], ~ends[:-1] & ((np.arange(len(order) - 1) % 2 == 1) if self._files else True))
+        sums = np.concatenate((self._all, newest, self._order))
+        return LogHeld(keys=keys, rows=self._rows, sums=tuple(map(int, sums.view(np.int64))))
+
+    def _follow(self, sorted_rows: npt.NDArray[np.uint64], neighbours: npt.NDArray[np.bool_]) -> None:
+        at = np.flatnonzero(neighbours)
+        self._order += _both(sorted_rows[at, 2:], sorted_rows[at + 1, 2:]).sum(axis=0)
 
     def _parts(self) -> Iterator[npt.NDArray[np.uint64]]:
         if self._files:
@@ -114,10 +135,10 @@ class LogDigest:
             yield np.concatenate(self._waiting)
 
 
-def _last_of_each_key(one: npt.NDArray[np.uint64], other: npt.NDArray[np.uint64]) -> Numbers:
-    """The last row of each key, which is told by two numbers."""
+def _by_key(one: npt.NDArray[np.uint64], other: npt.NDArray[np.uint64]) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """The rows key by key, each of which is told by two numbers, and which of them are the last of their key. Rows of a key stay in their order."""
     if not len(one):
-        return np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
     # A plain sort is ten times as fast as one of rows by two numbers: of the higher bits of a key, with the number of the row in the lower ones.
     below = np.uint64((1 << len(one).bit_length()) - 1)
     packed = np.sort(one & ~below | np.arange(len(one), dtype=np.uint64))
@@ -126,8 +147,7 @@ def _last_of_each_key(one: npt.NDArray[np.uint64], other: npt.NDArray[np.uint64]
     if (changes & (high[1:] == high[:-1])).any():
         order = np.lexsort((other, one))
         changes = (one[order[1:]] != one[order[:-1]]) | (other[order[1:]] != other[order[:-1]])
-    last: Numbers = order[np.append(changes, True)]
-    return last
+    return order, np.append(changes, True)
 
 
 def hashes(column: pa.Array) -> Hashes:

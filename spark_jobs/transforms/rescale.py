@@ -141,7 +141,7 @@ def prove(topic: TopicToPlace, access: JobAccess, *, digest: bool) -> PartitionP
     """What the records of the one partition of ``topic`` obey, and with ``digest`` what it holds. Runs in a task."""
     (part,) = topic.partitions
     with workspace("records are proven to lie where their keys are") as directory:
-        holding = LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED) if digest else None
+        holding = _digest_of(directory, topic) if digest else None
         rows = counted(_rows(topic, part, access))
         seen = _seen(topic, part, rows if holding is None else _digested(rows, topic, None, holding))
         return PartitionProven(seen=seen, held=NOTHING if holding is None else holding.held())
@@ -280,11 +280,16 @@ def held(topic: TopicToPlace, forms: Mapping[str, KeyForm | None], access: JobAc
     """
     (part,), form = topic.partitions, forms[topic.topic.name]
     with workspace("records are read back") as directory:
-        digest = LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED)
+        digest = _digest_of(directory, topic)
         for batch in _digested(counted(_rows(topic, part, access)), topic, form, digest):
             if check:
                 _check_placed(topic, form, batch, part.partition)
         return digest.held()
+
+
+def _digest_of(directory: Path, topic: TopicToPlace) -> LogDigest:
+    # What is read again is read in its order. What a changelog leads to is the newest record of each key.
+    return LogDigest(directory, topic.rows, versions=topic.kind is StoreKind.VERSIONED, ordered=topic.kind is None)
 
 
 def _digested(rows: Iterator[pa.RecordBatch], topic: TopicToPlace, form: KeyForm | None, digest: LogDigest) -> Iterator[pa.RecordBatch]:

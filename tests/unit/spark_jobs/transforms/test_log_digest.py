@@ -41,8 +41,8 @@ def rows_of(count=400, seed=1):
     return found
 
 
-def held(tmp_path, rows, *, cut=97, versions=False):
-    digest = LogDigest(tmp_path, len(rows), versions=versions)
+def held(tmp_path, rows, *, cut=97, **kind):
+    digest = LogDigest(tmp_path, len(rows), **kind)
     for at in range(0, len(rows), cut):
         batch = batch_of(rows[at : at + cut])
         digest.add(batch, batch.column("value"))
@@ -126,11 +126,39 @@ def test_of_a_store_with_versions_each_moment_is_a_key(tmp_path):
     assert held(tmp_path, [rows[1], rows[0], rows[2]], versions=True) == held(tmp_path, rows, versions=True)
 
 
-def test_more_keys_than_memory_holds_wait_in_files(tmp_path, monkeypatch):
+def test_the_order_of_older_records_counts_where_all_are_read_again(tmp_path, monkeypatch):
+    rows = [(number, b"key-%d" % (number % 3), b"%d" % number, None) for number in range(30)]
+    exchanged = [*rows[:6], rows[9], *rows[7:9], rows[6], *rows[10:]]
+    assert held(tmp_path, exchanged) == held(tmp_path, rows)
+    assert held(tmp_path, exchanged, ordered=True) != held(tmp_path, rows, ordered=True)
+    # Records of other keys may stand anywhere between.
+    by_key = sorted(rows, key=lambda row: row[1])
+    assert held(tmp_path, by_key, ordered=True) == held(tmp_path, rows, ordered=True)
+    # Wherever the pieces end that go into files together.
+    monkeypatch.setattr(log_digest, "_IN_MEMORY", 10)
+    for size in range(1, 8):
+        monkeypatch.setattr(log_digest, "_AT_ONCE", size)
+        monkeypatch.setattr(log_digest, "_PIECES", 2)
+        found = []
+        for number, log in enumerate((rows, by_key, exchanged)):
+            (tmp_path / f"{size}-{number}").mkdir()
+            found.append(held(tmp_path / f"{size}-{number}", log, ordered=True))
+        assert found[0] == found[1] == held_at_once(tmp_path, rows, monkeypatch)
+        assert found[2] != found[0]
+
+
+def held_at_once(tmp_path, rows, monkeypatch):
+    with monkeypatch.context() as plain:
+        plain.setattr(log_digest, "_IN_MEMORY", 1_000)
+        return held(tmp_path, rows, ordered=True)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_more_keys_than_memory_holds_wait_in_files(tmp_path, monkeypatch, ordered):
     rows = rows_of(3_000)
-    whole = held(tmp_path, rows)
+    whole = held(tmp_path, rows, ordered=ordered)
     monkeypatch.setattr(log_digest, "_IN_MEMORY", 500)
-    digest = LogDigest(tmp_path, len(rows), versions=False)
+    digest = LogDigest(tmp_path, len(rows), ordered=ordered)
     assert len(digest._files) == 6
     batch = batch_of(rows)
     digest.add(batch, batch.column("value"))
@@ -143,7 +171,7 @@ def test_of_a_key_that_comes_again_and_again_the_files_have_few_rows(tmp_path, m
     monkeypatch.setattr(log_digest, "_IN_MEMORY", 500)
     monkeypatch.setattr(log_digest, "_AT_ONCE", 100)
     monkeypatch.setattr(log_digest, "_PIECES", 3)
-    digest = LogDigest(tmp_path, len(rows), versions=False)
+    digest = LogDigest(tmp_path, len(rows))
     digest.add(batch_of(rows), batch_of(rows).column("value"))
     assert digest.held() == whole
     # Five of each 300 rows, of 32 bytes.
@@ -153,11 +181,16 @@ def test_of_a_key_that_comes_again_and_again_the_files_have_few_rows(tmp_path, m
 def test_keys_that_are_alike_in_their_higher_bits_are_told_apart():
     one = np.array([1 << 60, (1 << 60) + 1, 1 << 60, 1 << 60, (1 << 60) + 1], np.uint64)
     other = np.array([7, 7, 8, 7, 7], np.uint64)
-    assert sorted(log_digest._last_of_each_key(one, other)) == [2, 3, 4]
-    assert list(log_digest._last_of_each_key(one[:0], other[:0])) == []
+    order, ends = log_digest._by_key(one, other)
+    assert (sorted(order[ends]), sorted(order)) == ([2, 3, 4], [0, 1, 2, 3, 4])
+    assert [len(found) for found in log_digest._by_key(one[:0], other[:0])] == [0, 0]
 
 
 def test_the_digest_is_of_all_that_is_held():
-    some = LogHeld(keys=1, rows=2, sums=(1, 2, 3, 4))
-    others = [replace(some, keys=2), replace(some, rows=3), *(replace(some, sums=sums) for sums in ((0, 2, 3, 4), (1, 2, 3, 5)))]
+    some = LogHeld(keys=1, rows=2, sums=(1, 2, 3, 4, 5, 6))
+    others = [
+        replace(some, keys=2),
+        replace(some, rows=3),
+        *(replace(some, sums=sums) for sums in ((0, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 7))),
+    ]
     assert len({one.digest for one in [some, *others]}) == 5
