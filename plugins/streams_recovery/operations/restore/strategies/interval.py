@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
 
@@ -37,7 +37,8 @@ class OfInterval(StateStrategy):
 
     KIND: ClassVar = "interval"
     slice: IntervalSlice
-    source: str
+    # It has no default: that of its base would be one.
+    source: str = field()
     savepoint: str = LATEST
 
     def resolve(self, recovery: RecoveryContext) -> MomentSource:
