@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
 from streams_recovery.application.instances import await_all
@@ -38,8 +38,10 @@ from streams_recovery.core import codec
 from streams_recovery.core.checks.run_answers import wrong_form
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, PermanentError, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
-from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, answer_of
+
+if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
 
 TOO_LARGE, NO_KEY_ROUTE = 4, 5
 _ERRORS: Mapping[int, type[PermanentError]] = {

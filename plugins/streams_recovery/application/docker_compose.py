@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -33,8 +33,10 @@ from streams_recovery.config.fields import ApplicationId, Argv, InstanceName, Lo
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
-from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
+
+if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
 
 # "restarting" and docker's own "paused" are alive; only these cannot write any more.
 _GONE = ("created", "exited", "dead")

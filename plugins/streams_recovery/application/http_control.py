@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute, OwnWord
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.masking import masked, remember_secrets
-from streams_recovery.core.rollout.described import MOST_BYTES, DescribedTopology, described
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner, answer_of, owner_of
+
+if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
 
 _PIECE = 1 << 20
 _SECONDS = 3.0
@@ -134,6 +136,9 @@ def store(url: str, template: str, name: str, *, token: str | None = None) -> di
 
 def topology(url: str, *, token: str | None = None) -> DescribedTopology | None:
     """What an instance describes its topology as, None for one that does not answer so."""
+    # Nothing but a rescale asks for it, and every look loads this file.
+    from streams_recovery.core.rollout.described import MOST_BYTES, described  # noqa: PLC0415
+
     try:
         answer = exchange("GET", url, "/topology", seconds=_SECONDS, limit=MOST_BYTES, token=token)
         return described(answer.body) if answer.status in _OK and answer.whole else None

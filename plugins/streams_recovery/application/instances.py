@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from streams_recovery.application import http_control
 from streams_recovery.application.http_control import Reported, token_in
@@ -14,8 +15,10 @@ from streams_recovery.application.port import ForeignOwner, InstanceState, Insta
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.connection import require_encrypted
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
-from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
+
+if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
 
 _AT_ONCE = 16
 _SETTLE_SECONDS = 5.0

@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
-from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
+
+if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
 
 
 class InstanceState(enum.StrEnum):

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streams_recovery.application import instance_record
 from streams_recovery.application.found_process import NOT_THERE, FoundProcess, by_command_line, by_pid_file
@@ -38,9 +39,11 @@ from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding, refused, warning
 from streams_recovery.core.remedies.remedy import as_refused
-from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from streams_recovery.core.words import first_names
+
+if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
 
 # What a program needs to find its way on the machine. An orchestrator's own environment holds connections, keys and passwords.
 _INHERITED = ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")

@@ -35,7 +35,7 @@ def list_keys(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson
 
 
 def rotate_keys(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
-    """Wrap every data key again with the first key of `storage.encryption.keys`, and with that of the second place. No record is rewritten."""
+    """Wrap every data key again with the first key of `storage.encryption.keys`. That of the second place does it too. No record is rewritten."""
     with recovery_of(name, configs) as recovery:
         done = _keyring(recovery).rotate(recovery.application_id)
     if as_json:

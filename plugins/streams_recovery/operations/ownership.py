@@ -40,13 +40,13 @@ from streams_recovery.core.repository.ownership import (
     start_as,
     two_writers,
 )
-from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
     from streams_recovery.kafka.groups import ConsumerGroups
 
 LOGGER = logger("streams_recovery.operations.ownership")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.kubernetes import autoscaling, suspending
@@ -29,8 +29,10 @@ from streams_recovery.core.kubernetes.controllers import findings_of, rights_nee
 from streams_recovery.core.kubernetes.owners import Suspension
 from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, gone_by, held_update, in_slots, slot_names
 from streams_recovery.core.preflight.findings import PreflightFinding, refused
-from streams_recovery.core.rollout.described import DescribedTopology
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
+
+if TYPE_CHECKING:
+    from streams_recovery.core.rollout.described import DescribedTopology
 
 _OUT_OF_MEMORY: Final = "OOMKilled"
 # The word of Kafka Streams for an instance that is in its group, or comes into it, and does not work.
