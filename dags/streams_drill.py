@@ -1,5 +1,6 @@
 """Tests a restore: the newest exact savepoint, in full, into an application of its own, which is removed afterwards. It is at the site that the application
-belongs to, or that `drill.site` names.
+belongs to, or that `drill.site` names. With `drill.partitions` it tries a rescale: *place_records* and *keep_placed* place the records anew, in the drill's own
+part of the repository.
 
 A drill needs no approval because it touches nothing of the real application. Its internal topics have another application id, and its outputs go to
 topics of their own. A configuration that does not map every output is refused. Records and keys are compared with the savepoint. Then the application
@@ -15,18 +16,24 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import Drill
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.forms import SAVEPOINT
+from streams_recovery.operations.restore.strategies import FromSavepoint, Rescale
 from streams_recovery.operators import form
 from streams_recovery.operators.dags import by_id, drawn, scheduled
 from streams_recovery.operators.form import utc
 from streams_recovery.operators.restore import (
     FinishRestoreOperator,
+    KeepPlacedOperator,
     OpenRestoreOperator,
     PlanRestoreOperator,
+    PrepareTopicsOperator,
+    StopApplicationOperator,
+    load_and_verify,
     planned,
-    replace_state,
+    safety_savepoint,
     start_again,
 )
 from streams_recovery.operators.sandbox import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
+from streams_recovery.operators.spark import PlaceRecordsOperator
 
 PARAMS = form.of(SAVEPOINT)
 DRILL_OF = {"offsets": "exact", "reason": "drill"}
@@ -45,13 +52,21 @@ def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
     ) as dag:
         scratch = drill_name(name)
         # A savepoint that is published meanwhile must not change what was planned.
-        planned_one = DRILL_OF | {"source": name, "savepoint": planned("savepoint")}
-        open_restore = OpenRestoreOperator(application_name=scratch, fixed=planned_one).as_setup()
+        pinned = {"savepoint": planned("savepoint")}
+        kind, asked = FromSavepoint.KIND, DRILL_OF | {"source": name}
+        if drill.partitions:
+            kind, asked = Rescale.KIND, {"partitions": drill.numbers, "reason": "drill", "confirm": drill.application_id}
+        open_restore = OpenRestoreOperator(application_name=scratch, strategy=kind, fixed=asked | pinned).as_setup()
         chain(
             ClearDrillOperator(application_name=scratch),
-            PlanRestoreOperator(application_name=scratch, fixed=DRILL_OF | {"source": name}),
+            PlanRestoreOperator(application_name=scratch, strategy=kind, fixed=asked),
             open_restore,
-            *replace_state(scratch),
+            StopApplicationOperator(application_name=scratch),
+            safety_savepoint(scratch),
+            PlaceRecordsOperator(application_name=scratch),
+            KeepPlacedOperator(application_name=scratch),
+            PrepareTopicsOperator(application_name=scratch),
+            load_and_verify(scratch),
             *start_again(scratch),
             FinishRestoreOperator(application_name=scratch),
             RemoveDrillOperator(application_name=scratch).as_teardown(setups=open_restore),

@@ -42,6 +42,32 @@ def test_a_drill_proves_a_restore_and_leaves_nothing(counting: Counting, in_sess
     assert (counting.directory / "drill.was").read_text() == output
 
 
+def test_a_drill_of_other_numbers_restores_what_it_has_placed_and_leaves_nothing(counting: Counting, in_session: Submitter) -> None:
+    scratch, source, output = (
+        f"drill{mark}{name}" for mark, name in (("-", counting.id), (".", counting.input.topic), (".", counting.output.topic))
+    )
+    counting.configure(
+        topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},
+        drill={
+            "schedule": "none",
+            "application_id": scratch,
+            "topic_map": {counting.input.topic: source, counting.output.topic: output},
+            "partitions": {counting.input.topic: 3},
+            "command": counting.programs("drill", group=scratch, source=source, output=output),
+        },
+    )
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    before = counting.topics()
+    done = run(counting, "drill", in_session, per_application=True)
+    assert (done.state, done.by("success")) == ("success", set(done.tasks)), done
+    with counting.recovery() as recovery:
+        [entry] = sandbox.drills(recovery)
+        assert (recovery.savepoints.ids(), any(recovery.repository.keys(f"{scratch}/segments/"))) == ([savepoint], True)
+    assert (entry.succeeded, entry.savepoint_id, entry.rows) == (True, savepoint, 5)
+    assert (counting.topics(), counting.committed(), counting.running) == (before, 5, False), "the application was not touched"
+
+
 @pytest.mark.way("interval")
 def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Counting, in_session: Submitter) -> None:
     again, source, output = (

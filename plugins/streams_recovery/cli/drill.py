@@ -15,7 +15,7 @@ from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.escaping import code, md
+from streams_recovery.core.escaping import code, joined, md
 from streams_recovery.core.forms import request_of
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import BEGIN, END, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
@@ -37,6 +37,9 @@ def drill(call: Call, *, savepoint: Savepoint = LATEST) -> None:
                 code(scratch.site),
             )
             parts = {"the savepoint (`--savepoint`)": savepoint, "the site (`drill.site`)": scratch.site}
+            if recovery.config.drill is not None and (numbers := recovery.config.drill.numbers):
+                text = joined([text, md("Its topics get other numbers of partitions: {}.", code(numbers))])
+                parts["the numbers of partitions (`drill.partitions`)"] = numbers
             planned = StatedPlan(application_id=scratch.application_id, text=text, parts=parts)
             show_unasked(planned, text, as_json=call.as_json)
             return

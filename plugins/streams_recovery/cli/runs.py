@@ -21,7 +21,7 @@ from streams_recovery.operations.compaction import How
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
-from streams_recovery.operations.restore.strategies import FromSavepoint, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies import FromSavepoint, Rescale, RestoreRequest, Undo
 from streams_recovery.operations.savepoint import PublishedSavepoint, SavepointRequest
 from streams_recovery.workflows import maintenance as maintenance_workflows
 from streams_recovery.workflows import restore as restore_workflows
@@ -233,7 +233,10 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
     try:
         sandbox.clear(scratch, run_id=requester.run_id)
         began_at = source.clock()
-        request = FromSavepoint(source=source.application_id, savepoint=savepoint_id, reason="drill")
+        numbers = "" if source.config.drill is None else source.config.drill.numbers
+        request: RestoreRequest = FromSavepoint(source=source.application_id, savepoint=savepoint_id, reason="drill")
+        if numbers:
+            request = Rescale(partitions=numbers, savepoint=savepoint_id, reason="drill")
         planned = restore.plan(scratch, request)
         ticket = restore.open_restore(
             scratch,

@@ -219,7 +219,7 @@ def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reproces
 class Drill(SandboxRuns):
     """A restore that is tried on a schedule, into an application of its own that is removed afterwards. ``topic_map`` gives every output, and inputs
     that are to be copied, another name; ``schedule`` null or ``none`` means only by hand. ``site`` is the one whose cluster it is at, null the one that the
-    application belongs to.
+    application belongs to. ``partitions`` are other numbers for topics of the application, of which the drill is a rescale then.
     """
 
     enabled: Switch = True
@@ -227,6 +227,12 @@ class Drill(SandboxRuns):
     site: Annotated[str, AfterValidator(named("site"))] | None = None
     application_id: ApplicationId
     topic_map: dict[TopicName, TopicName] = Field(default_factory=dict)
+    partitions: dict[TopicName, Annotated[Integer, Field(ge=1, le=99_999)]] = Field(default_factory=dict)
+
+    @property
+    def numbers(self) -> str:
+        """``partitions`` as a person asks for them, empty for an ordinary drill."""
+        return " ".join(f"{topic}={number}" for topic, number in self.partitions.items())
 
     @property
     def sandbox(self) -> Sandbox:

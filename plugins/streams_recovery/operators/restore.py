@@ -241,7 +241,7 @@ class CheckPlacementOperator(StepOperator):
 
 
 class KeepPlacedOperator(StepOperator):
-    """Publish the savepoint with the records placed anew, and plan the restore of it."""
+    """Publish the savepoint with the records placed anew, and plan the restore of it. A drill publishes none, and only plans."""
 
     takes = steps.KEEP_PLACED
 

@@ -219,7 +219,7 @@ class ProvePlacementOperator(SparkJobOperator):
 
 
 class PlaceRecordsOperator(SparkJobOperator):
-    """Place the records of the savepoint of the stop anew, as files of another savepoint. The cluster is not touched."""
+    """Place the records of a savepoint anew, as files of another one, or of a drill. The cluster is not touched. Drills without other numbers have none."""
 
     takes = restore.PLACE_RECORDS
 

@@ -287,6 +287,8 @@ KEEP_PLACED: Final = Step(
     done_in=Phase.DESTROYING,
     message=lambda placed: (
         f"savepoint {placed.savepoint_id}: {placed.records} records placed anew, {placed.keys} keys with the same newest values"
+        if placed.topics
+        else None
     ),
 )
 

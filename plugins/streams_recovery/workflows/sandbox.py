@@ -37,7 +37,22 @@ CONCLUDE_DRILL: Final = Step(name="conclude", call=sandbox.conclude, result=sand
 DRILL: Final = Workflow(
     before=(CLEAR_DRILL, restore.PLAN),
     opening=restore.OPEN_RESTORE,
-    steps=(*restore.REPLACE_STATE, *restore.START_AGAIN, restore.FINISH, REMOVE_DRILL),
+    steps=(
+        restore.STOP_APPLICATION,
+        restore.SAVE_STATE,
+        restore.COPY_STATE,
+        restore.KEEP_STATE,
+        restore.PLACE_RECORDS,
+        restore.KEEP_PLACED,
+        restore.PREPARE_TOPICS,
+        restore.LOAD_RECORDS,
+        restore.CHECK_LOAD,
+        restore.COMPARE_RECORDS,
+        restore.VERIFY_CHANGELOGS,
+        *restore.START_AGAIN,
+        restore.FINISH,
+        REMOVE_DRILL,
+    ),
     result=restore.FINISH,
     after=(CONCLUDE_DRILL,),
 )

@@ -200,9 +200,10 @@ def check_later(later: Sequence[LaterTopic], *, application_id: str, where: str)
     check_files(later, application_id, where)
 
 
-def check_files(topics: Sequence[TopicToCreate] | Sequence[LaterTopic], application_id: str, where: str) -> None:
-    """Raise ``Damaged`` for a file that does not belong to the application."""
+def check_files(topics: Sequence[TopicToCreate] | Sequence[LaterTopic], application_id: str, where: str, *, also: str = "") -> None:
+    """Raise ``Damaged`` for a file that does not belong to the application, nor to the one that is given ``also``."""
     for topic in topics:
         for part in topic.partitions:
             for key in part.files.keys:
-                check_segment_key(key, application_id, TopicPartition(topic.name, part.partition), where=where)
+                whose = also if also and key.startswith(f"{also}/") else application_id
+                check_segment_key(key, whose, TopicPartition(topic.name, part.partition), where=where)

@@ -309,12 +309,24 @@ def _left_of(recovery: RecoveryContext) -> Leftovers:
     old = retention.old_work(recovery.repository.listed(recovery.layout.artifacts), recovery.layout.run_of, now=now, age_ms=age_ms)
     restores = restores_of(recovery) if old else set()
     kept = {work.run: why for work in old if (why := _needed(recovery, work, restores)) is not None}
-    staged = retention.removable(recovery.repository.staged(f"{recovery.layout.application_id}/"), now=now, grace_ms=grace_ms(recovery))
+    unnamed = [*recovery.repository.staged(f"{recovery.layout.application_id}/"), *_placed_by_drills(recovery)]
+    staged = retention.removable(unnamed, now=now, grace_ms=grace_ms(recovery))
     return Leftovers(
         work=tuple(work for work in old if work.run not in kept),
         kept=tuple(KeptWork(run=run, why=why) for run, why in kept.items()),
         staged=tuple(staged),
     )
+
+
+def _placed_by_drills(recovery: RecoveryContext) -> Iterable[StoredFile]:
+    """Segments in the part of drills, which has no savepoints: records that were placed anew there. None while a drill runs, and none where an application ever
+    had a savepoint or an archive.
+    """
+    layout = recovery.layout
+    named = (layout.savepoints, layout.safety.savepoints, layout.published_prefix, layout.archive)
+    if layout.application_id == recovery.application_id or recovery.lock.holder() is not None:
+        return ()
+    return () if any(any(recovery.repository.keys(one)) for one in named) else recovery.repository.listed(layout.segments)
 
 
 def _needed(recovery: RecoveryContext, work: RunWork, restores: Collection[str]) -> str | None:

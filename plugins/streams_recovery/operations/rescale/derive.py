@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.jobs.volume import JobVolume
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
 from streams_recovery.core.names import store_kind, store_name
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.rescale.moved import (
@@ -41,7 +43,8 @@ def plan_derivation(
     """Leave a Spark job its specification among the artifacts of ``work``: to prove where the records of these topics lie, and unless ``prove_only`` to place
     them. Raises ``Refused`` for a savepoint and for topics of which that cannot be done, ``Damaged`` for a savepoint that is not whole.
     """
-    check_sound(recovery, manifest)
+    whose = manifest.application_id
+    check_sound(replace(recovery, layout=Layout(whose), savepoints=recovery.savepoints_of(whose)), manifest)
     planned, backup = _to_place(recovery, manifest, topics), recovery.config.backup
     spec = RescaleSpec(
         application_id=recovery.application_id,
@@ -80,8 +83,7 @@ def publish_derived(
     earlier = recovery.savepoints.published_by_run(name)
     if earlier is not None:
         return recovery.savepoints.read(earlier)
-    planned, found = _to_place(recovery, manifest, topics), recovery.artifacts.read_own(RescaleResult, run.restore_id, result)
-    check_result(planned, found)
+    planned, found = checked_result(recovery, manifest, topics, result, run=run)
     made = moved(
         manifest,
         [one.topic for one in planned],
@@ -95,6 +97,15 @@ def publish_derived(
         ),
     )
     return publish_made(recovery, run, manifest, made, _AGAIN)
+
+
+def checked_result(
+    recovery: RecoveryContext, manifest: Manifest, topics: Sequence[RescaledTopic], result: ArtifactRef, *, run: UnderLock
+) -> tuple[tuple[TopicToPlace, ...], RescaleResult]:
+    """What was to be placed, and what the job of ``run`` has placed. Raises ``Damaged`` unless both sides are proven to hold the same."""
+    planned, found = _to_place(recovery, manifest, topics), recovery.artifacts.read_own(RescaleResult, run.restore_id, result)
+    check_result(planned, found)
+    return planned, found
 
 
 def _to_place(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[RescaledTopic]) -> tuple[TopicToPlace, ...]:
@@ -112,7 +123,7 @@ def _to_place(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[Re
     return tuple(
         TopicToPlace(
             topic=one,
-            kind=_kind(recovery, there[one.name]),
+            kind=_kind(recovery, manifest.application_id, there[one.name]),
             partitions=tuple(
                 PartitionToPlace(
                     partition=image.partition,
@@ -131,9 +142,9 @@ def _unread_from(role: TopicRole, image: PartitionImage, *, at_end: bool) -> int
     return 0 if role is TopicRole.CHANGELOG else unread_from(image, at_end=at_end and role is TopicRole.INPUT)
 
 
-def _kind(recovery: RecoveryContext, topic: TopicImage) -> StoreKind | None:
+def _kind(recovery: RecoveryContext, application_id: str, topic: TopicImage) -> StoreKind | None:
     if topic.role is not TopicRole.CHANGELOG:
         return None
-    store = store_name(topic.name, recovery.application_id)
-    known = store_kind(topic.name, recovery.application_id, topic.config, recovery.config.store_kind(store))
+    store = store_name(topic.name, application_id)
+    known = store_kind(topic.name, application_id, topic.config, recovery.config.store_kind(store))
     return known if known is not StoreKind.UNKNOWN else topic.store or StoreKind.UNKNOWN

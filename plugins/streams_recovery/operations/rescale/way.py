@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotExact, PlanChanged, Refused
-from streams_recovery.core.jobs.spec import JobPlan
+from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest
@@ -20,12 +20,12 @@ from streams_recovery.core.restore.plan import RestorePlan, check_plan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.rescale.derive import plan_derivation, proofs_of, publish_derived
+from streams_recovery.operations.rescale.derive import checked_result, plan_derivation, proofs_of, publish_derived
 from streams_recovery.operations.restore.checks import check_same_targets
 from streams_recovery.operations.restore.moments import check_still
 from streams_recovery.operations.restore.open import approved_plan, guarded, note
 from streams_recovery.operations.restore.plan import plan
-from streams_recovery.operations.restore.strategies import Rescale
+from streams_recovery.operations.restore.strategies import FromSavepoint, Rescale
 from streams_recovery.operations.restore.strategies.rescale import check_grown
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.operations.unfinished import PLACED
@@ -66,27 +66,43 @@ def check_proof(recovery: RecoveryContext, ticket: RestoreTicket, result: Artifa
 
 
 def plan_placing(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
-    """The job that places the records anew. Raises ``NotExact`` for the savepoint of the stop, and ``Refused`` for unread records in a grown input."""
+    """The job that places the records anew; of a drill without other numbers there is none. Raises ``NotExact`` for the savepoint of the stop, and ``Refused``
+    for unread records in a grown input.
+    """
     guarded(recovery, ticket, at_least=Phase.SAVED, before=Phase.DESTROYING)
+    if isinstance(ticket.request, FromSavepoint):
+        return NO_JOB
     found = _rescaling(recovery, ticket)
     source = _source(recovery, ticket, found)
     return plan_derivation(recovery, source, _topics(found), work=ticket.restore_id, prove_only=False)
 
 
-def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef) -> PlacedSummary:
-    """Publish the savepoint with the records placed anew, and note the plan that restores it. Raises ``Refused`` while producers write to inputs that are
+def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef | None) -> PlacedSummary:
+    """Publish the savepoint with the records placed anew, and note the plan that restores it. A drill publishes nothing, and without other numbers has nothing
+    to note. Raises ``Refused`` while producers write to inputs that are
     created again, ``Damaged`` where keys differ, and ``PlanChanged`` where other topics would be replaced than was approved.
     """
     guarded(recovery, ticket, at_least=Phase.SAVED, before=Phase.DESTROYING)
+    if result is None or not isinstance(ticket.request, Rescale):
+        if isinstance(ticket.request, FromSavepoint):
+            return PlacedSummary(savepoint_id="", topics=0, records=0, keys=0)
+        raise _no_rescale(ticket)
     approved, found = approved_plan(recovery, ticket), _rescaling(recovery, ticket)
-    made = publish_derived(recovery, _source(recovery, ticket, found), _topics(found), result, run=ticket)
+    source, topics = _source(recovery, ticket, found), _topics(found)
+    if found.tried:
+        logs = checked_result(recovery, source, topics, result, run=ticket)[1].logs
+        request = replace(ticket.request, savepoint=source.savepoint_id, placed=result)
+    else:
+        made = publish_derived(recovery, source, topics, result, run=ticket)
+        logs = () if made.provenance.rescaled_from is None else made.provenance.rescaled_from.topics
+        request = replace(ticket.request, derived=made.savepoint_id)
     old = {one.name: one.old for one in found.placed}
     anew = [TopicPartition(name, number) for name in found.anew for number in range(old[name])]
     if anew:
         check_still(recovery, anew, float(recovery.config.restore.producers_still_seconds))
-    planned = plan(recovery, _placed(ticket, made.savepoint_id))
-    logs = () if made.provenance.rescaled_from is None else made.provenance.rescaled_from.topics
-    planned = replace(planned, part=RescalePart(rescaled=replace(found, ends=dict(planned.part.replaced_ends), logs=logs)))
+    planned = plan(recovery, request)
+    rescaled = replace(found, ends=dict(planned.part.replaced_ends), logs=logs, result=planned.part.placed)
+    planned = replace(planned, part=RescalePart(rescaled=rescaled))
     check_plan(planned, where="the plan")
     check_same_targets(approved, planned)
     if _shape(planned) != _shape(approved):
@@ -95,7 +111,7 @@ def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: Artifa
         )
     note(recovery, ticket, Phase.SAVED, result=recovery.artifacts.write(ticket.restore_id, PLACED, planned))
     return PlacedSummary(
-        savepoint_id=made.savepoint_id,
+        savepoint_id=planned.savepoint_id or "",
         topics=len(logs),
         records=sum(one.records for one in logs),
         keys=sum(one.keys_after for one in logs),
@@ -104,12 +120,6 @@ def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: Artifa
 
 def _shape(planned: RestorePlan) -> dict[str, int]:
     return {step.name: len(step.partitions) for step in planned.create}
-
-
-def _placed(ticket: RestoreTicket, savepoint_id: str) -> Rescale:
-    if isinstance(ticket.request, Rescale):
-        return replace(ticket.request, derived=savepoint_id)
-    raise _no_rescale(ticket)
 
 
 def _rescaling(recovery: RecoveryContext, ticket: RestoreTicket) -> Rescaling:
@@ -130,7 +140,8 @@ def _topics(found: Rescaling) -> tuple[RescaledTopic, ...]:
 def _source(recovery: RecoveryContext, ticket: RestoreTicket, found: Rescaling) -> Manifest:
     """The savepoint that is placed anew: the one that was named, else that of the stop."""
     saved = found.proven_on if found.named else recovery.safety.published_by_run(ticket.restore_id)
-    manifest = None if saved is None else (recovery.savepoints if found.named else recovery.safety).read(saved)
+    store = ticket.request.savepoints(recovery, approved_plan(recovery, ticket)) if found.named else recovery.safety
+    manifest = None if saved is None else store.read(saved)
     if manifest is None or manifest.consistency is not Consistency.EXACT:
         reasons = "none was taken" if manifest is None else "; ".join(manifest.proof.reasons)
         raise NotExact(

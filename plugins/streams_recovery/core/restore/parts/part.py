@@ -18,6 +18,7 @@ from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.planned import ArchivedInput, ArchivedState, PlannedRestore
 from streams_recovery.core.restore.point_in_time import MovedOffset
 from streams_recovery.core.rollout.upgrade import VersionChange, Watched
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import span
 
 # A page that is read before something irreversible should be read to its end.
@@ -99,6 +100,11 @@ class PlanPart(ABC):
     def copies(self) -> bool:
         """True when its inputs have names that no producer knows."""
         return False
+
+    @property
+    def placed(self) -> ArtifactRef | None:
+        """What a job has left that placed the records anew for a drill, None in any other restore."""
+        return None
 
     @property
     def inputs_from(self) -> str | None:

@@ -13,6 +13,7 @@ from streams_recovery.core.repository.compaction_proof import RescaledLog
 from streams_recovery.core.restore.parts.part import EMPTY, RestoreOutcome, table
 from streams_recovery.core.restore.parts.state import StatePart
 from streams_recovery.core.restore.planned import PlannedRestore
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import first_names
 
 _NUMBERS: Final = (md("| topic | role | partitions | then |"), md("|---|---|---:|---:|"))
@@ -40,7 +41,8 @@ class TopicNumbers:
 class Rescaling:
     """The numbers of all topics that tasks have. Inputs that are ``anew`` are created again under their names, with their unread records, or with ``history``
     with all archived ones; inputs that are ``grown`` have their new number by now, and nothing unread. ``proven_on`` is the savepoint whose records are
-    proven to lie where their keys put them before anything is stopped. ``named``: the state is that of this savepoint, and not of the stop.
+    proven to lie where their keys put them before anything is stopped. ``named``: the state is that of this savepoint, and not of the stop. A drill only has
+    ``tried`` it: its inputs have other names, and nobody writes to them.
     """
 
     topics: tuple[TopicNumbers, ...]
@@ -52,6 +54,9 @@ class Rescaling:
     # Once the records are placed: the ends of inputs that are created again, and the proof of each topic, before and after.
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     logs: tuple[RescaledLog, ...] = ()
+    tried: bool = False
+    # Of a drill, what its job has left: nothing is published.
+    result: ArtifactRef | None = None
 
     @property
     def placed(self) -> tuple[TopicNumbers, ...]:
@@ -67,6 +72,10 @@ class RescalePart(StatePart):
     KEPT: ClassVar = ("rescaled",)
     TITLE: ClassVar = "Rescale"
     rescaled: Rescaling = field(metadata=LEFT_OUT)
+
+    @property
+    def placed(self) -> ArtifactRef | None:
+        return self.rescaled.result
 
     @property
     def replaced_ends(self) -> Mapping[TopicPartition, int]:
@@ -127,6 +136,8 @@ class RescalePart(StatePart):
         return StatePart.catching_up(self, plan) if self.rescaled.named else md("the unread records are processed")
 
     def elsewhere(self, _plan: PlannedRestore) -> list[Markdown]:
+        if self.rescaled.tried:
+            return [EMPTY, md("All of it is removed again.")]
         return [
             EMPTY,
             md(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self
 
+from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, Profile, TopicPartition, TopicRole
@@ -13,6 +14,7 @@ from streams_recovery.core.lag import lags
 from streams_recovery.core.names import longer_owner
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.rescale.moved import RescaleResult, moved
 from streams_recovery.core.rescale.numbers import (
     DESCRIBED,
     HISTORY,
@@ -24,11 +26,13 @@ from streams_recovery.core.rescale.numbers import (
     stream_time_warnings,
     with_placing,
 )
+from streams_recovery.core.rescale.placement import RescaledTopic
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling, TopicNumbers
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import COMPARE_KEYS, NOTHING_REPLACED, Safeguards, delete_field
 from streams_recovery.core.rollout.compatibility import saved_topics
 from streams_recovery.core.rollout.described import DescribedTopology, described
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import LATEST, first_names, moment
 from streams_recovery.operations.compatibility import described_by_program, store_facts
 from streams_recovery.operations.context import RecoveryContext
@@ -36,6 +40,7 @@ from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.moments import other_readers
 from streams_recovery.operations.restore.placing import RestoreSource
+from streams_recovery.operations.restore.state_plan import plan_state
 from streams_recovery.operations.restore.strategies.strategy import StateStrategy
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -46,7 +51,8 @@ _RECENTLY_MS: Final = 600_000
 class Rescale(StateStrategy):
     """Give topics other numbers of partitions, and take all state and all unread input along. ``partitions`` are topics with their numbers, ``savepoint`` is
     ``latest`` for the one that the run takes itself when the application has stopped. ``topology`` describes the program. ``placed_by`` says of topics
-    what decides where their records lie. ``derived`` is the savepoint with the records placed anew, empty until it is there.
+    what decides where their records lie. ``derived`` is the savepoint with the records placed anew, empty until it is there. Of a drill it tries the same, and
+    what its job has ``placed`` is in its own part of the repository: no savepoint is published.
     """
 
     KIND: ClassVar = "rescale"
@@ -61,16 +67,20 @@ class Rescale(StateStrategy):
     safeguards: Annotated[Safeguards, delete_field("Those that the savepoint does not know"), CONFIRM] = NOTHING_REPLACED
     compare_keys: Annotated[bool, COMPARE_KEYS] = False
     derived: str = ""
+    placed: ArtifactRef | None = None
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        if tried_of(recovery) is not None:
+            return replace(self, savepoint=planned.savepoint_id or self.savepoint, placed=planned.part.placed)
         return replace(self, derived=planned.savepoint_id or "")
 
     def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
         """Raises what ``resolve`` and ``plan_state`` do."""
-        # No super(): a class with slots is made anew.
-        planned = StateStrategy.plan(self, recovery, mine)
+        # A drill never replaces anything.
+        safeguards = self.safeguards if tried_of(recovery) is None else replace(self.safeguards, replace=False)
+        planned = plan_state(recovery, safeguards, self.resolve(recovery), mine)
         # How much is loaded is known once records are placed.
-        return planned if self.derived else replace(planned, observed=replace(planned.observed, estimate=None))
+        return planned if self.derived or self.placed else replace(planned, observed=replace(planned.observed, estimate=None))
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
         """See RestoreStrategy. Partitions are empty until the records are placed. Raises ``NotFound`` without an exact savepoint, ``NotExact``, and ``Refused``
@@ -78,17 +88,20 @@ class Rescale(StateStrategy):
         """
         if self.derived:
             return self._placed(recovery, recovery.savepoints.read(self.derived))
-        manifest = self._proven_on(recovery)
+        tried = tried_of(recovery)
+        whose, store = tried or recovery.application_id, recovery.savepoints_of(tried or recovery.application_id)
+        manifest = self._proven_on(store, whose)
         require_state(recovery, manifest)
         require_label(manifest, allow_ahead=False, allow_damaged=False)
-        check_state(recovery, recovery.savepoints, manifest)
+        check_state(recovery, store, manifest)
         _refuse_elsewhere(recovery)
         saved, topology = saved_topics(manifest), _topology(recovery, self.topology)
         if self.savepoint == LATEST:
             internal = recovery.cluster.describe_topics([one.name for one in saved if one.role.internal])
             check_as_saved(manifest.savepoint_id, saved, {name: found.partitions for name, found in internal.items()})
-        numbers = new_numbers(recovery.application_id, saved, self.partitions.split(), topology)
-        numbers = with_placing(recovery.application_id, numbers, self.placed_by.split())
+        numbers = with_placing(whose, new_numbers(whose, saved, self.partitions.split(), topology), self.placed_by.split())
+        if tried is not None:
+            return self._tried(recovery, manifest, numbers, topology)
         inputs = [one for one in numbers if one.changes and one.role is TopicRole.INPUT]
         there = {name: found.partitions for name, found in recovery.cluster.describe_topics([one.name for one in inputs]).items()}
         grown = tuple(one.name for one in inputs if there.get(one.name) == one.new)
@@ -119,13 +132,51 @@ class Rescale(StateStrategy):
             ),
         )
 
-    def _proven_on(self, recovery: RecoveryContext) -> Manifest:
+    def _tried(
+        self, recovery: RecoveryContext, manifest: Manifest, numbers: tuple[TopicNumbers, ...], topology: DescribedTopology | None
+    ) -> RestoreSource:
+        """What a drill tries: the inputs are copied under names of its own. Raises ``Refused`` for one that has none, or that is not archived."""
+        changing = [one.name for one in numbers if one.changes]
+        names, own = {one.name for one in numbers if one.changes and one.role is TopicRole.INPUT}, recovery.config.restore.topic_map
+        wrong = sorted(name for name in names if name not in own or not _image_of(manifest, name).archived)
+        if wrong:
+            raise Refused(
+                f"inputs cannot be copied into another number of partitions: {first_names(wrong)}",
+                next_step="nothing was changed; give each a name in drill.topic_map, have its records archived (topics.include, or "
+                "backup.survive_cluster_loss: true), and take a savepoint",
+                topics=wrong,
+            )
+        known = {*names, *(own[name] for name in names)}
+        check_sources(
+            manifest.application_id, saved_topics(manifest), topology, store_facts(recovery), anew=known, grown=(), history=self.history
+        )
+        rescaled = Rescaling(
+            topics=numbers,
+            anew=(),
+            grown=(),
+            history=self.history,
+            proven_on=manifest.savepoint_id,
+            named=True,
+            tried=True,
+            result=self.placed,
+        )
+        if self.placed is None:
+            source = _empty(manifest, numbers)
+        else:
+            found = recovery.artifacts.read(RescaleResult, self.placed)
+            topics = [RescaledTopic(name=one.topic, old=one.old, new=one.new) for one in found.logs]
+            source = moved(manifest, topics, found, savepoint_id=manifest.savepoint_id, provenance=manifest.provenance)
+            rescaled = replace(rescaled, logs=found.logs)
+        warnings = stream_time_warnings(manifest.topics, numbers)
+        return RestoreSource(archive_entry=0, manifest=source, renumbered=changing, part=RescalePart(rescaled=rescaled), warnings=warnings)
+
+    def _proven_on(self, store: SavepointStore, whose: str) -> Manifest:
         if self.savepoint != LATEST:
-            return recovery.savepoints.read(self.savepoint)
-        found = recovery.savepoints.latest(Consistency.EXACT, Profile.FULL)
+            return store.read(self.savepoint)
+        found = store.latest(Consistency.EXACT, Profile.FULL)
         if found is None:
             raise NotFound(
-                f"{recovery.application_id} has no exact savepoint on which it could be proven where records lie",
+                f"{whose} has no exact savepoint on which it could be proven where records lie",
                 next_step="take one first; nothing is stopped before that is proven",
             )
         return found
@@ -163,7 +214,12 @@ class Rescale(StateStrategy):
         )
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
-        return recovery.savepoints
+        return recovery.savepoints_of(tried_of(recovery) or recovery.application_id)
+
+
+def tried_of(recovery: RecoveryContext) -> str | None:
+    """The application of which a drill tries a rescale, None for one that gets its numbers in earnest."""
+    return recovery.config.of.application.id if isinstance(recovery.config, SandboxApplication) else None
 
 
 def origin_of(recovery: RecoveryContext, savepoint_id: str) -> Manifest:
