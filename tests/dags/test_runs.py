@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from airflow.sdk import DAG
 from confluent_kafka import Producer
 
 from streams_recovery.core import codec
@@ -137,7 +138,10 @@ def test_while_an_archiver_that_was_killed_has_its_lock_the_next_one_is_tried_ag
         lock = ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock)
         lock.acquire("killed", lease_seconds=90, purpose="archiving")
         ticket = archive.begin(recovery, "run", seconds=60.0)
-    task = ArchiveInputsOperator(application_name=counting.name, results={"begin": codec.dumps(ticket).decode()})
+    with DAG("archive", schedule=None):
+        task = ArchiveInputsOperator(
+            task_id="archive_inputs", application_name=counting.name, results={"begin": codec.dumps(ticket).decode()}
+        )
     task.submitter = in_session
     # Airflow tries these again, and no others.
     with pytest.raises(TransientError, match="killed"):

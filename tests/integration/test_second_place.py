@@ -68,6 +68,7 @@ def test_a_restore_from_the_second_place_alone_brings_the_state_back_and_is_on_r
 
 
 @pytest.mark.way("second place")
+@pytest.mark.deep
 def test_the_first_store_and_its_key_are_gone_and_the_second_place_with_its_own_key_brings_the_state_back(
     bootstrap: str, tmp_path: Path
 ) -> None:
@@ -112,6 +113,7 @@ def test_the_first_store_and_its_key_are_gone_and_the_second_place_with_its_own_
 
 @pytest.mark.spark
 @pytest.mark.way("second place")
+@pytest.mark.deep
 def test_the_store_is_deleted_in_mid_archive_and_the_application_comes_back_up_to_what_was_mirrored(
     small: Small, tmp_path: Path, in_session: InSession
 ) -> None:

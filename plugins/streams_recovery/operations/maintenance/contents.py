@@ -324,7 +324,11 @@ def _placed_by_drills(recovery: RecoveryContext) -> Iterable[StoredFile]:
     """
     layout = recovery.layout
     named = (layout.savepoints, layout.safety.savepoints, layout.published_prefix, layout.archive)
-    if layout.application_id == recovery.application_id or recovery.lock.holder() is not None:
+    try:
+        if layout.application_id == recovery.application_id or recovery.lock.holder() is not None:
+            return ()
+    except Damaged:
+        # Whether a drill runs is not known. What removes its work says so.
         return ()
     return () if any(any(recovery.repository.keys(one)) for one in named) else recovery.repository.listed(layout.segments)
 

@@ -286,6 +286,11 @@ def test_what_drills_have_left_goes_unless_one_runs(golden: OpenGolden) -> None:
     drills.repository.create(f"{drills.layout.locks}{9:012}.json", b"torn")
     (left,) = maintenance.expire(recovery, "r3").left
     assert left.startswith("what drills have left: ")
+    # Nor is what a drill has placed anew touched.
+    placed = f"{drills.layout.segments}kept.parquet"
+    drills.repository.create(placed, b"placed")
+    os.utime(root(recovery).parent / placed, (NOW / 1000 - 31 * 86_400,) * 2)
+    assert maintenance.expire(recovery, "r4").staged_removed == 0
 
 
 @pytest.mark.parametrize(("application_id", "enabled"), [("golden", True), ("golden-drill", False)])

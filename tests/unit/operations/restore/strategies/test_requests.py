@@ -23,6 +23,7 @@ from streams_recovery.core.restore.planned import ArchivedInput, ArchivedState
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import ReadOn
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import LATEST, is_id, new_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import (
@@ -54,6 +55,7 @@ VALUES: Final[dict[Any, Any]] = {
     OutputPolicy: OutputPolicy.RECREATE,
     AsOf: AsOf(moment=7, by=CutBy.POSITION),
     AsOf | None: AsOf(moment=7, by=CutBy.POSITION),
+    ArtifactRef | None: ArtifactRef(key="app/work/run/placed.json", sha256="a" * 64),
     tuple[int, ...]: (3,),
     int | None: 5,
     ReadOn: ReadOn.END,
@@ -178,8 +180,8 @@ def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContex
 
 
 ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COMMAND is not None}
-# What a plan found in the archive, which its approval is about, and the savepoint that a rescale has made.
-PLANNED_ONLY = {"archive_entry", "state_entry", "derived"}
+# What a plan found in the archive, which its approval is about, the savepoint that a rescale has made, and what the drill of one has placed.
+PLANNED_ONLY = {"archive_entry", "state_entry", "derived", "placed"}
 # What is always so is not asked for: an undo and a rescale replace, and save first; a rebuild has no archive to compare keys with. Single topics replace no
 # state, so there is nothing to guard, and no key of a store. An upgrade replaces nothing, and its way back is not to be skipped.
 ALWAYS = {
