@@ -238,13 +238,25 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+RetentionRule = Literal[
+    "keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "minimum", "grace_days", "safety_days", "work_days"
+]
+
+
 class Mirror(StoragePlace):
     """The second place of the repository, with the same seals. ``schedule`` is when it is filled: behind each savepoint, or at times of its own.
-    ``enabled`` is for a variable that switches it.
+    ``enabled`` is for a variable that switches it. ``retention`` has rules of its own, by which a person makes room there; what it leaves out is as in the
+    repository's.
     """
 
     enabled: Switch = True
     schedule: ScheduleBehindSavepoints = AFTER_SAVEPOINTS
+    retention: dict[RetentionRule, Integer] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _rules(self) -> Self:
+        Retention().with_rules(self.retention)
+        return self
 
 
 class FirstPlace(Mirror):
@@ -442,6 +454,10 @@ class Retention(Section):
     keep_monthly: Count = 12
     minimum: Annotated[Integer, Field(ge=1, le=1_000)] = 3
     merge_files: MergeFiles = 24
+
+    def with_rules(self, own: Mapping[RetentionRule, int]) -> Self:
+        """With other rules in the place of some of these. Raises ``ValueError`` for a number that is none."""
+        return self.model_validate({**{name: getattr(self, name) for name in type(self).model_fields}, **own})
 
 
 class Check(Section):

@@ -84,14 +84,15 @@ class ApplicationConfig(Section):
 
     @property
     def from_second_place(self) -> Self:
-        """The application with its second place as its repository. Raises ``ConfigInvalid`` where it has none."""
+        """The application with its second place as its repository, and the rules of that one. Raises ``ConfigInvalid`` where it has none."""
         storage = self.storage.from_second_place
         if storage is None:
             raise ConfigInvalid(
                 f"{self.name} has no second place",
                 next_step="write storage.mirror in the configuration, with the keys of a place as in storage",
             )
-        return self.model_copy(update={"storage": storage})
+        own = {} if self.storage.second_place is None else self.storage.second_place.retention
+        return self.model_copy(update={"storage": storage, "retention": self.retention.with_rules(own)})
 
     @property
     def archived_alone_seconds(self) -> float | None:

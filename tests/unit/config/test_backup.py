@@ -85,6 +85,29 @@ def test_a_second_place_that_would_be_filled_behind_no_savepoint_is_refused(tmp_
     assert not load_all(tmp_path, {}).broken
 
 
+def test_a_second_place_has_the_rules_of_the_first_one_but_for_those_of_its_own(tmp_path: Path) -> None:
+    place = "mirror: {backend: filesystem, path: elsewhere, retention: {keep_monthly: 36, keep_last: 0}}"
+    text = (
+        MINIMAL.replace("path: repository", f"path: repository\n  {place}") + "retention: {keep_monthly: 2, keep_daily: 5, apply: false}\n"
+    )
+    config = load(written(tmp_path, text), {})
+    first, second = config.retention, config.from_second_place.retention
+    assert (first.keep_last, first.keep_daily, first.keep_monthly) == (24, 5, 2)
+    assert (second.keep_last, second.keep_daily, second.keep_monthly) == (0, 5, 36)
+    assert second.apply is first.apply
+    # And back again.
+    assert config.from_second_place.storage.second_place is not None
+    assert (
+        load(written(tmp_path, text.replace(", retention: {keep_monthly: 36, keep_last: 0}", "")), {}).from_second_place.retention == first
+    )
+
+
+def test_rules_of_the_second_place_that_no_person_can_follow_are_refused(tmp_path: Path) -> None:
+    for wrong, said in (("{schedule: none}", "schedule"), ("{minimum: 0}", "minimum"), ("{keep_last: -1}", "keep_last")):
+        place = f"mirror: {{backend: filesystem, path: elsewhere, retention: {wrong}}}"
+        assert said in refused(tmp_path, MINIMAL.replace("path: repository", f"path: repository\n  {place}"))
+
+
 def test_a_second_place_can_be_switched_off_by_a_variable(tmp_path: Path) -> None:
     mirror = "mirror:\n    enabled: ${SECOND}\n    backend: filesystem\n    path: repository"
     text = MINIMAL.replace("path: repository", f"path: repository\n  {mirror}")
