@@ -126,6 +126,7 @@ def expire(
     else:
         more = f", the work of {report.runs_removed} runs removed" if report.runs_removed else ""
         more += f", {report.staged_removed} files of killed writers removed" if report.staged_removed else ""
+        more += f", {report.keys_removed} data keys removed" if report.keys_removed else ""
         line(
             f"{len(report.expired)} savepoints expired, {report.files_removed} files removed{more}, {len(report.left)} could not be removed"
         )

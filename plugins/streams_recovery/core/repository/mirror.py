@@ -237,7 +237,7 @@ def is_entry(key: str) -> bool:
 
 def written_there(layout: Layout, here: Iterable[str], there: Iterable[str]) -> list[str]:
     """The newest entry of each log that has gone on in the second place beyond the first one, or that only the second one has: somebody has worked there.
-    Kept offsets go on in one place only, that of their savepoint.
+    Kept offsets go on in one place only, that of their savepoint, and the first place may have removed data keys that are older than its newest one.
     """
     every = (*before_manifests(layout), *of_archive(layout), *behind_manifests(layout))
     logs = tuple(one for one in every if one != layout.offset_snapshots)
@@ -245,7 +245,9 @@ def written_there(layout: Layout, here: Iterable[str], there: Iterable[str]) -> 
     for keys in (here, there):
         entries = sorted(key for key in keys if key.startswith(logs) and is_entry(key))
         newest.append({key.rpartition("/")[0]: key for key in entries})
-    return sorted(key for log, key in newest[1].items() if key > newest[0].get(log, ""))
+    youngest = max((log for log in newest[0] if log.startswith(layout.keys)), default=layout.keys)
+    removed = {log for log in newest[1] if log.startswith(layout.keys) and log not in newest[0] and log < youngest}
+    return sorted(key for log, key in newest[1].items() if log not in removed and key > newest[0].get(log, ""))
 
 
 def records_in_order(records: Iterable[MirroredObject]) -> list[MirroredObject]:

@@ -14,6 +14,7 @@ from typing import Final
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.escaping import Markdown, md
 from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.encryption import KEY_ID, made_at, named_key
 from streams_recovery.core.repository.manifest import Captured
 from streams_recovery.core.words import moment, time_of
 
@@ -304,6 +305,25 @@ def old_work(files: Iterable[StoredFile], run_of: Callable[[str], str | None], *
         RunWork(run=run, keys=tuple(file.key for file in left), bytes=sum(file.bytes for file in left), modified=newest)
         for run, left in sorted(runs.items())
         if (newest := max(file.modified for file in left)) < now - age_ms
+    ]
+
+
+def unneeded_keys(wrapped: Iterable[StoredFile], objects: Iterable[str], *, now: int, grace_ms: int) -> list[StoredFile]:
+    """What is stored of data keys that are in the name of none of these ``objects``, and that were made before the grace period: a younger one may be about to
+    encrypt something, for a day and as long as the run takes that began with it.
+    """
+    needed = {named[1] for key in objects if (named := named_key(key)) is not None}
+    forms: dict[str, list[StoredFile]] = {}
+    for file in wrapped:
+        key_id = file.key.rsplit("/", 2)[-2]
+        if KEY_ID.fullmatch(key_id) and key_id not in needed:
+            forms.setdefault(key_id, []).append(file)
+    old = now - grace_ms - DAY_MS
+    return [
+        file
+        for key_id, stored in forms.items()
+        if made_at(key_id) * 1000 < old and all(one.modified < old for one in stored)
+        for file in stored
     ]
 
 

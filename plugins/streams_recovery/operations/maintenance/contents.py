@@ -266,13 +266,14 @@ def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Objects besides segments that are not needed any more: the ``work`` of runs that are over, and ``staged`` files of writers that were killed. The work of
-    runs in ``kept`` is as old, and stays.
+    """Objects besides segments that are not needed any more: the ``work`` of runs that are over, ``staged`` files of writers that were killed, and ``keys`` of
+    data that are in the name of nothing. The work of runs in ``kept`` is as old, and stays.
     """
 
     work: tuple[RunWork, ...]
     kept: tuple[KeptWork, ...]
     staged: tuple[StoredFile, ...]
+    keys: tuple[StoredFile, ...] = ()
 
 
 def leftovers(recovery: RecoveryContext) -> Leftovers:
@@ -284,6 +285,7 @@ def leftovers(recovery: RecoveryContext) -> Leftovers:
         work=tuple(work for one in found for work in one.work),
         kept=tuple(work for one in found for work in one.kept),
         staged=tuple(file for one in found for file in one.staged),
+        keys=tuple(file for one in found for file in one.keys),
     )
 
 
@@ -315,7 +317,16 @@ def _left_of(recovery: RecoveryContext) -> Leftovers:
         work=tuple(work for work in old if work.run not in kept),
         kept=tuple(KeptWork(run=run, why=why) for run, why in kept.items()),
         staged=tuple(staged),
+        keys=tuple(_unneeded_keys(recovery)),
     )
+
+
+def _unneeded_keys(recovery: RecoveryContext) -> list[StoredFile]:
+    # Before the objects: what is encrypted meanwhile is so with a younger key.
+    if not (wrapped := recovery.repository.listed(recovery.layout.keys)):
+        return []
+    objects = recovery.repository.keys(f"{recovery.layout.application_id}/")
+    return retention.unneeded_keys(wrapped, objects, now=recovery.clock(), grace_ms=grace_ms(recovery))
 
 
 def _placed_by_drills(recovery: RecoveryContext) -> Iterable[StoredFile]:

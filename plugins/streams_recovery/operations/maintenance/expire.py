@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from streams_recovery.core.approval import check_approved, hash_of
@@ -86,12 +87,14 @@ class ExpirePlan:
             "expired savepoints that are forgotten": self.forget,
             "runs whose work is removed": [work.run for work in self.leftovers.work],
             "files of killed writers that are removed": [file.key for file in self.leftovers.staged],
+            "data keys that are removed": [file.key for file in self.leftovers.keys],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireReport:
-    """The result of an expiry. ``runs_removed`` had left work, ``staged_removed`` were files of writers that were killed. ``left`` could not be removed, by key
+    """The result of an expiry. ``runs_removed`` had left work, ``staged_removed`` were files of writers that were killed,
+    ``keys_removed`` data keys. ``left`` could not be removed, by key
     and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket keeps what was removed as older versions, until its own rules let
     them go.
     """
@@ -101,6 +104,7 @@ class ExpireReport:
     files_removed: int
     runs_removed: int
     staged_removed: int
+    keys_removed: int
     left: tuple[str, ...]
     versions_kept: bool
 
@@ -192,6 +196,7 @@ def _in_second_place(recovery: RecoveryContext, plan: ExpirePlan, first: frozens
         bytes=sum(sizes.get(key, 0) for key in files),
         # What the first place still says of it would come again.
         forget=tuple(one for one in plan.forget if one not in known and layout.published(one) not in first),
+        leftovers=replace(plan.leftovers, keys=tuple(one for one in plan.leftovers.keys if one.key not in first)),
         outlook=replace(plan.outlook, scheduled=False),
         second_place=str(recovery.repository.location),
     )
@@ -215,8 +220,8 @@ def _planned(recovery: RecoveryContext, found: Holdings, left: Leftovers) -> Exp
         files=tuple(file.key for file in files),
         bytes=sum(file.bytes for file in files),
         forget=tuple(sorted(savepoint_id for savepoint_id, gone in found.expired.items() if gone.summary is None)),
-        # Artifacts of a run may be the only trace of a savepoint that is lost.
-        leftovers=replace(left, work=()) if found.unreadable else left,
+        # Artifacts of a run may be the only trace of a savepoint that is lost, and a file that is missing may be brought back.
+        leftovers=replace(left, work=() if found.unreadable else left.work, keys=() if found.unreadable or found.broken else left.keys),
         unproven=forged_records(found.unproven.records),
         unproven_count=len(found.unproven.records),
         blocked=f"no file may go while these cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
@@ -255,13 +260,17 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
         removed, runs_left = _remove_work(recovery, remover, plan, held)
         removed_of_drills, drills_left = _remove_work_of_drills(recovery, run_id, remover, plan)
         staged_left = [*filter(None, (remover.remove(file.key) for file in plan.leftovers.staged))]
-        left += [*files_left, *filter(None, copies_left), *runs_left, *drills_left, *staged_left, *_forgotten(recovery)]
+        # The forms of one data key lie side by side, and go together.
+        forms = [[file.key for file in key] for _, key in groupby(plan.leftovers.keys, key=lambda file: file.key.rpartition("/")[0])]
+        keys_left = [*filter(None, (remover.remove_all(key, emptied=True) for key in forms))]
+        left += [*files_left, *filter(None, copies_left), *runs_left, *drills_left, *staged_left, *keys_left, *_forgotten(recovery)]
         return ExpireReport(
             plan=plan,
             expired=tuple(expired),
             files_removed=len(plan.files) - len(files_left),
             runs_removed=removed + removed_of_drills,
             staged_removed=len(plan.leftovers.staged) - len(staged_left),
+            keys_removed=len(forms) - len(keys_left),
             left=tuple(left),
             versions_kept=remover.keeps_versions,
         )
@@ -443,6 +452,9 @@ def _leftovers(found: Leftovers) -> Iterator[Markdown]:
     if found.staged:
         yield md("")
         yield md("{:,} files of writers that were killed go, with {:,} bytes.", len(found.staged), sum(file.bytes for file in found.staged))
+    if found.keys:
+        yield md("")
+        yield md("{:,} data keys go that nothing is encrypted with any more.", len({file.key.rpartition("/")[0] for file in found.keys}))
     for one in found.kept:
         yield md("")
         yield md("The work of run {} stays: {}.", one.run, one.why)

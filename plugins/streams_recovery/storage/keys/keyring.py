@@ -99,8 +99,10 @@ class Keyring:
         return None
 
     def ids(self, application_id: str) -> list[str]:
-        """The ids of all data keys, the oldest first."""
-        return [one for one in self._repository.directories(Layout(application_id).keys) if KEY_ID.fullmatch(one)]
+        """The ids of all data keys, the oldest first. An empty directory is what expiry has left of one when it was killed."""
+        prefix = Layout(application_id).keys
+        found = {key.removeprefix(prefix).partition("/")[0] for key in self._repository.keys(prefix)}
+        return sorted(filter(KEY_ID.fullmatch, found))
 
     def unwrapped(self, needed: Iterable[Named], writes: str | None = None) -> DataKeys:
         """These keys, and the one for what is written to the application ``writes``. Those that cannot be had are told by the first who needs them."""

@@ -177,6 +177,14 @@ def test_a_log_that_went_on_in_the_second_place_is_named_by_its_newest_entry_the
     assert set(written_there(ORDERS, keys(here), keys(there))) == expected
 
 
+def test_a_data_key_that_the_first_place_has_removed_is_no_sign_either_and_one_that_was_made_in_the_second_one_is() -> None:
+    old, now, later = (ORDERS.wrapped_key(f"k{made:08x}00000000", 1) for made in (1, 2, 3))
+    assert written_there(ORDERS, [now], [old, now]) == []
+    assert written_there(ORDERS, [now], [old, now, later]) == [later]
+    assert written_there(ORDERS, [], [old]) == [old]
+    assert written_there(ORDERS, [now], [now, ORDERS.wrapped_key(f"k{2:08x}00000000", 2)]) == [ORDERS.wrapped_key(f"k{2:08x}00000000", 2)]
+
+
 @pytest.mark.parametrize(
     ("here", "there", "expected"),
     [

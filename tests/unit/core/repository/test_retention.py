@@ -33,6 +33,7 @@ from streams_recovery.core.repository.retention import (
     pinned,
     removable,
     rules_of,
+    unneeded_keys,
 )
 
 HOUR = 3_600_000
@@ -236,6 +237,29 @@ def test_a_file_goes_when_nobody_names_it_and_it_is_old() -> None:
     files = [StoredFile(key=key, bytes=1, modified=at) for key, at in (("named", 0), ("old", 0), ("edge", 50), ("young", 51))]
     assert [file.key for file in removable([file for file in files if file.key != "named"], now=100, grace_ms=50)] == ["old"]
     assert past_grace({"a": 0, "b": 50}, now=100, grace_ms=50) == {"a"}
+
+
+def test_all_forms_of_a_data_key_go_together_once_nothing_is_named_by_it_and_it_is_old() -> None:
+    grace, now = 7 * DAY_MS, NOW
+    edge = (now - grace - DAY_MS) // 1000
+    ids = {
+        name: f"k{made:08x}{'0' * 7}{number}"
+        for number, (name, made) in enumerate((("old", edge - 1), ("named", edge - 2), ("young", edge)))
+    }
+
+    def forms(name: str, *modified: int) -> list[StoredFile]:
+        return [StoredFile(key=f"a/keys/{ids[name]}/{number:012}.json", bytes=1, modified=at) for number, at in enumerate(modified, 1)]
+
+    def gone(*wrapped: StoredFile, objects: tuple[str, ...] = ()) -> list[StoredFile]:
+        return unneeded_keys(wrapped, objects, now=now, grace_ms=grace)
+
+    assert gone(*forms("old", 0, 0), *forms("young", 0)) == forms("old", 0, 0)
+    # Whoever stored it may have chosen its id: both times count.
+    assert gone(*forms("old", 0, now - grace)) == []
+    segment = f"a/segments/t/00000/x.{ids['named']}.parquet"
+    assert gone(*forms("old", 0), *forms("named", 0), objects=(segment, f"{segment}.txt")) == forms("old", 0)
+    assert gone(*forms("named", 0), objects=(segment + "#7",)) == forms("named", 0)
+    assert gone(StoredFile(key="a/keys/strange/000000000001.json", bytes=1, modified=0)) == []
 
 
 @pytest.mark.parametrize(

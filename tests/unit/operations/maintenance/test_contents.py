@@ -5,6 +5,7 @@ What a repository must hold besides files: manifests that were published, logs w
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from dataclasses import replace
@@ -18,6 +19,7 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.jobs.progress import job_key, progress_directory, tasks_prefix
 from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.repository.check import Cause, CheckReport, SampleProgress
+from streams_recovery.core.repository.encryption import KeyAccess, KeyPlace
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.retention import DAY_MS
@@ -26,6 +28,7 @@ from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import drills_of
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.keys.keyring import Keyring
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.restore_plan import PLAN
 from tests.support.repository.golden import (
@@ -291,6 +294,39 @@ def test_what_drills_have_left_goes_unless_one_runs(golden: OpenGolden) -> None:
     drills.repository.create(placed, b"placed")
     os.utime(root(recovery).parent / placed, (NOW / 1000 - 31 * 86_400,) * 2)
     assert maintenance.expire(recovery, "r4").staged_removed == 0
+
+
+def test_a_data_key_goes_with_the_last_file_that_is_named_by_it(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    secret = base64.b64encode(bytes(32)).decode()
+    access = KeyAccess(places=(KeyPlace(provider="local", address="", options={"secret": secret}),))
+    old, used, young = (NOW // 1000 - days * 86_400 for days in (9, 10, 7))
+    made = [Keyring(recovery.repository, access, lambda at=at: at).writing("golden").key_id for at in (old, used, young)]
+    segment = f"{recovery.layout.segments}t/00000/{'0' * 20}-a.{made[1]}.parquet"
+    recovery.repository.create(segment, b"encrypted")
+    age(recovery, days=30, now=NOW)
+    os.utime(root(recovery).parent / segment, (NOW / 1000,) * 2)
+    planned = maintenance.plan_expiry(recovery)
+    assert [file.key for file in planned.leftovers.keys] == [recovery.layout.wrapped_key(made[0], 1)]
+    assert "1 data keys go that nothing is encrypted with any more" in maintenance.expiry_text(planned)
+    report = maintenance.expire(recovery, "r1", approved=planned.hash)
+    assert (report.keys_removed, report.left) == (1, ())
+    ring = Keyring(recovery.repository, access)
+    assert ring.ids("golden") == sorted(made[1:])
+    # The file goes, and behind it the key.
+    age(recovery, days=30, now=NOW)
+    assert maintenance.expire(recovery, "r2").keys_removed == 0
+    assert maintenance.expire(recovery, "r3").keys_removed == 1
+    assert ring.ids("golden") == [made[2]]
+
+
+def test_while_a_file_is_missing_that_may_be_brought_back_no_data_key_goes(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    recovery.repository.create(recovery.layout.wrapped_key(f"k{1:08x}00000000", 1), b"{}")
+    age(recovery, days=30, now=NOW)
+    assert len(maintenance.plan_expiry(recovery).leftovers.keys) == 1
+    next(path for path in (root(recovery) / "segments").rglob("*.parquet")).unlink()
+    assert maintenance.plan_expiry(recovery).leftovers.keys == ()
 
 
 @pytest.mark.parametrize(("application_id", "enabled"), [("golden", True), ("golden-drill", False)])
