@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from streams_recovery.config.restore import Clone
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition
 from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.transactions import Transactions
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore.strategies import Rescale
 from tests.support.applications.counting import Counting, savepoint_here
 from tests.support.applications.small import asked
-from tests.support.applications.topic_records import aborted
+from tests.support.applications.topic_records import abort, aborted, transaction
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
 
@@ -102,8 +104,8 @@ def test_metadata_that_cannot_be_joined_is_refused_by_the_plan(bootstrap: str, t
     with app.recovery() as recovery:
         recovery.cluster.create_topic(app.changelog.topic, partitions=3, replication_factor=1, config={"cleanup.policy": "compact"})
         app.worked("abcab")
-        time = base64.b64encode(struct.pack(">bq", 2, 1_790_000_000_000)).decode()
-        texts = (time, "kept by another client", time)
+        moved = base64.b64encode(struct.pack(">bq", 2, 1_790_000_000_000)).decode()
+        texts = (moved, "kept by another client", moved)
         offsets = {tp: CommittedOffset(offset=app.end(tp), metadata=text) for tp, text in zip(inputs, texts, strict=True)}
         recovery.groups.set_offsets(app.id, offsets)
         savepoint_here(app)
@@ -188,3 +190,17 @@ def test_one_that_others_follow_by_the_old_numbers_is_refused(counting: Counting
             planned(counting, recovery)
     counting.configure(sites={"dr": {"connection": "kafka_dr", "runs": {"kind": "command", "command": counting.programs("elsewhere")}}})
     refused(counting, "at home at other sites too")
+
+
+def test_a_transaction_that_its_producer_has_left_open_on_an_input_is_refused_by_the_plan(counting: Counting) -> None:
+    with counting.recovery() as recovery, transaction(recovery) as producer:
+        producer.produce(counting.input.topic, b"v", b"k", counting.input.partition)
+        producer.flush(30)
+        # One of a producer that is at work: the plan says to stop it.
+        assert "written to in the last ten minutes" in planned(counting, recovery)
+        later = Transactions(recovery.connection, now=lambda: time.time() + 601)
+        with closing(later), pytest.raises(Refused, match="a transaction is open on") as found:
+            planned(counting, replace(recovery, transactions=later))
+        assert "kafka-transactions" in " ".join(str(one) for one in found.value.commands)
+        abort(recovery, producer, counting.input)
+        assert planned(counting, recovery)

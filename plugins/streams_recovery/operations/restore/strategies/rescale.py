@@ -267,6 +267,10 @@ def _check_anew(
     owners = {name: whose for name in sorted(names) if (whose := longer_owner(name, "", others)) is not None}
     declared = recovery.config.declared(manifest.profile, names)
     groups = [group for group in other_readers(recovery, (), names) if group.committed or group.shares or group.reads] if names else []
+    # A producer that is at work ends its own sooner, and is told to be stopped.
+    opened = [
+        one for one in recovery.transactions.blocking(_partitions(anew)) if one.hanging or (one.age_seconds or 0) * 1000 > _RECENTLY_MS
+    ]
     problems = [
         *(
             f"{one.name} has {there[one.name]} partitions, and neither {one.old} nor {one.new}: take a savepoint first"
@@ -285,6 +289,7 @@ def _check_anew(
         ),
         *(f"{name} is a topic of application {whose}, whose state it has" for name, whose in owners.items()),
         *(f"group {group.name} reads {first_names(names)} too, and would have to move as well" for group in groups),
+        *(f"a transaction is open on {one}" for one in opened),
     ]
     if problems:
         raise Refused(
@@ -293,7 +298,7 @@ def _check_anew(
             "is unread: then this takes it as it is",
             problems=problems,
             groups=[group.name for group in groups],
-        )
+        ).then(*(recovery.transactions.remedy({one.tp for one in opened}, opened).commands if opened else ()))
 
 
 def check_grown(
@@ -326,8 +331,12 @@ def _read_of(
     return recovery.groups.committed(recovery.application_id, partitions), recovery.cluster.high_watermarks(partitions)
 
 
+def _partitions(topics: Sequence[TopicNumbers]) -> list[TopicPartition]:
+    return [TopicPartition(one.name, number) for one in topics for number in range(one.old)]
+
+
 def _written_recently(recovery: RecoveryContext, anew: Sequence[TopicNumbers]) -> tuple[str, ...]:
-    written = recovery.transactions.written([TopicPartition(one.name, number) for one in anew for number in range(one.old)]) if anew else {}
+    written = recovery.transactions.written(_partitions(anew)) if anew else {}
     since = recovery.clock() - _RECENTLY_MS
     last = {
         f"producer {one.producer_id} to {tp}": one.last_timestamp
