@@ -207,7 +207,7 @@ def test_a_repository_moves_from_a_directory_into_a_bucket_and_the_application_i
     home = replace(small.recovery, config=config, connections=connections)
     assert savepoint in maintenance.move(home).savepoints
     small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    written = config.model_copy(update={"storage": Storage(**config.storage.moved)})
+    written = config.model_copy(update={"storage": Storage(**config.storage.moved["storage"])})
     with open_context(written, connections) as recovery:
         assert recovery.repository.location.backend == "s3"
         assert checked(recovery, "full", savepoint).good

@@ -125,7 +125,7 @@ def expire(
         print_json(report)
     else:
         more = f", the work of {report.runs_removed} runs removed" if report.runs_removed else ""
-        more += f", {report.staged_removed} files of killed writers removed" if report.staged_removed else ""
+        more += f", {report.staged_removed} files of killed writers or drills removed" if report.staged_removed else ""
         more += f", {report.keys_removed} data keys removed" if report.keys_removed else ""
         line(
             f"{len(report.expired)} savepoints expired, {report.files_removed} files removed{more}, {len(report.left)} could not be removed"
@@ -180,14 +180,14 @@ def move(call: Call) -> None:
         if not call.agreed(planned, planned.text, typed=recovery.application_id):
             return
         report = maintenance.move(recovery, say)
-        section = recovery.config.storage.moved
+        sections = recovery.config.storage.moved
     if call.as_json:
-        print_json({"storage": section, "report": report})
+        print_json({**sections, "report": report})
         return
     line(
         f"{report.copied:,} objects were copied and {report.proven:,} compared. In the configuration, write this in place of the old keys and of mirror:"
     )
-    for text in yaml.safe_dump({"storage": section}, sort_keys=False).splitlines():
+    for text in yaml.safe_dump(sections, sort_keys=False).splitlines():
         line(text)
 
 

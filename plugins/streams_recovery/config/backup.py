@@ -243,6 +243,11 @@ RetentionRule = Literal[
 ]
 
 
+def _rules(own: dict[RetentionRule, int]) -> dict[RetentionRule, int]:
+    Retention().with_rules(own)
+    return own
+
+
 class Mirror(StoragePlace):
     """The second place of the repository, with the same seals. ``schedule`` is when it is filled: behind each savepoint, or at times of its own.
     ``enabled`` is for a variable that switches it. ``retention`` has rules of its own, by which a person makes room there; what it leaves out is as in the
@@ -251,12 +256,7 @@ class Mirror(StoragePlace):
 
     enabled: Switch = True
     schedule: ScheduleBehindSavepoints = AFTER_SAVEPOINTS
-    retention: dict[RetentionRule, Integer] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _rules(self) -> Self:
-        Retention().with_rules(self.retention)
-        return self
+    retention: Annotated[dict[RetentionRule, Integer], AfterValidator(_rules)] = Field(default_factory=dict)
 
 
 class FirstPlace(Mirror):
@@ -285,10 +285,11 @@ class Storage(StoragePlace):
         return self.model_copy(update={**others, "mirror": FirstPlace.model_construct(**own, schedule=None)})
 
     @property
-    def moved(self) -> dict[str, Any]:
-        """The keys of this section, when the second place has become the repository: its own, and no second place."""
+    def moved(self) -> dict[str, dict[str, Any]]:
+        """The sections to write when the second place has become the repository: its own keys and no second place, and the rules that it had of its own."""
         given = {} if self.second_place is None else self.second_place.model_dump(mode="json", exclude_defaults=True)
-        return {name: given[name] for name in StoragePlace.model_fields if name in given}
+        storage = {name: given[name] for name in StoragePlace.model_fields if name in given}
+        return {"storage": storage, **({"retention": given["retention"]} if "retention" in given else {})}
 
     @property
     def is_turned_round(self) -> bool:

@@ -60,10 +60,10 @@ def approved(run: Run, *words: str) -> Any:
     return printed(run(*words, "--approve", printed(run(*words, "--plan"))["approve"]))
 
 
-def second_place(directory: Path, path: str) -> None:
+def second_place(directory: Path, path: str, **more: object) -> None:
     """Write a second place into the configuration."""
     written = json.loads((directory / "shop.yaml").read_text())
-    written["storage"]["mirror"] = {"backend": "filesystem", "path": path}
+    written["storage"]["mirror"] = {"backend": "filesystem", "path": path, **more}
     (directory / "shop.yaml").write_text(json.dumps(written))
 
 
@@ -153,7 +153,7 @@ def test_an_application_without_savepoints_does_not_begin_from_those_of_another_
 
 
 def test_a_repository_moves_and_the_lines_to_write_are_printed(run: Run, tmp_path: Path) -> None:
-    second_place(tmp_path, "second")
+    second_place(tmp_path, "second", retention={"keep_monthly": 36})
     plan = run("storage", "move", "shop", "--plan", as_json=False)
     assert "is marked: nothing is written to it any more" in plan.stdout
     assert not list((tmp_path / "second").rglob("manifest*"))
@@ -161,7 +161,11 @@ def test_a_repository_moves_and_the_lines_to_write_are_printed(run: Run, tmp_pat
     moved = run("storage", "move", "shop", "--approve", approved, as_json=False)
     assert moved.exit_code == 0, moved.output
     lines = moved.stdout[moved.stdout.index("storage:") :]
-    assert yaml.safe_load(lines) == {"storage": {"backend": "filesystem", "path": str(tmp_path / "second")}}
+    # Without its rules the next expiry there would take what only these keep.
+    assert yaml.safe_load(lines) == {
+        "storage": {"backend": "filesystem", "path": str(tmp_path / "second")},
+        "retention": {"keep_monthly": 36},
+    }
     listed = printed(run("savepoints", "list", "shop"))
     written = json.loads((tmp_path / "shop.yaml").read_text()) | yaml.safe_load(lines)
     (tmp_path / "shop.yaml").write_text(json.dumps(written))

@@ -103,9 +103,9 @@ def test_a_second_place_has_the_rules_of_the_first_one_but_for_those_of_its_own(
 
 
 def test_rules_of_the_second_place_that_no_person_can_follow_are_refused(tmp_path: Path) -> None:
-    for wrong, said in (("{schedule: none}", "schedule"), ("{minimum: 0}", "minimum"), ("{keep_last: -1}", "keep_last")):
+    for wrong, said in (("{schedule: none}", "schedule"), ("{minimum: 0}", "minimum:"), ("{keep_last: -1}", "keep_last:")):
         place = f"mirror: {{backend: filesystem, path: elsewhere, retention: {wrong}}}"
-        assert said in refused(tmp_path, MINIMAL.replace("path: repository", f"path: repository\n  {place}"))
+        assert f"storage.mirror.retention.{said}" in refused(tmp_path, MINIMAL.replace("path: repository", f"path: repository\n  {place}"))
 
 
 def test_a_second_place_can_be_switched_off_by_a_variable(tmp_path: Path) -> None:
