@@ -341,7 +341,8 @@ def unlock(
     """Take an application's lock, or that of its archive, from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks
     first.
     """
-    with recovery_of(call.name, call.configs, place=place) as recovery:
+    # A person works in the second place while the first one answers, too: there somebody has to end what a dead run has left.
+    with recovery_of(call.name, call.configs, place=place, lost=False) as recovery:
         of_archive = _is_archiver(recovery, owner)
         lock = archive_lock(recovery) if of_archive else recovery.lock
         which = f"lock of the archive of {recovery.application_id}" if of_archive else f"lock of {recovery.application_id}"

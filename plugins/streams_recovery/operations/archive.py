@@ -135,7 +135,10 @@ def kept_cuts(recovery: RecoveryContext, application_id: str = "") -> Iterator[K
 
 def archive_lock(recovery: RecoveryContext) -> ApplicationLock:
     """The lock of the application's archiver."""
-    return ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock, name=recovery.config.name)
+    config = recovery.config
+    return ApplicationLock(
+        recovery.repository, recovery.layout.archiving, recovery.clock, name=config.name, options=config.storage.place_option
+    )
 
 
 def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: int | None = None) -> Archive:

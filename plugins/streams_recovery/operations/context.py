@@ -251,7 +251,9 @@ def _tools(
         artifacts=RunArtifacts(repository, layout),
         hold_log=AppendLog(repository, layout.holds, HoldEntry, restricts=lambda entry: entry.kind == "applied" and not entry.clear),
         ownership=ownership_log(repository, layout),
-        lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
+        lock=ApplicationLock(
+            repository, layout, clock, name=config.name, options=config.storage.place_option, process=process, is_dead=is_dead
+        ),
         application=started,
         counterpart=started.counterpart,
         configured=cache(lambda: neighbours(config, place.applications())),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
@@ -20,8 +20,9 @@ LOGGER = logger("streams_recovery.storage.lock")
 class ApplicationLock:
     """The lock of one application. ``clock`` gives milliseconds; machines whose clocks differ by more than a lease can take over too early,
     which the slower one notices at its next renewal. The same goes for the store's clock where the newest record cannot be read: such a record blocks
-    for a lease, and longer while the newest one that can be read does. ``name`` is the application's configured one, for commands. ``process`` is who
-    takes the lock, None unless this process is the whole run; ``is_dead`` tells of another holder's process whether it is proven dead.
+    for a lease, and longer while the newest one that can be read does. ``name`` is the application's configured one, for commands, and ``options`` say there
+    which repository it is. ``process`` is who takes the lock, None unless this process is the whole run; ``is_dead`` tells of another holder's process
+    whether it is proven dead.
     """
 
     def __init__(
@@ -31,13 +32,14 @@ class ApplicationLock:
         clock: Callable[[], int],
         *,
         name: str = "",
+        options: Sequence[str] = (),
         process: HolderProcess | None = None,
         is_dead: Callable[[HolderProcess], bool] = lambda _: False,
     ) -> None:
         self._repository = repository
         self._log = AppendLog(repository, layout.locks, LockRecord)
         self._clock = clock
-        self._name, self._process, self._is_dead = name, process, is_dead
+        self._name, self._options, self._process, self._is_dead = name, options, process, is_dead
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
         """Take the lock, or keep it when ``owner`` has it. The lock of a run whose process is proven dead is taken at once, and that of an unreadable record
@@ -67,7 +69,7 @@ class ApplicationLock:
             except EntryUnreadable as error:
                 return self._take_over(error, decide, taken)
         except LockHeld as error:
-            raise error.then(*take_lock(self._name, str(error.facts["owner"]), None).commands) from None
+            raise error.then(*take_lock(self._name, str(error.facts["owner"]), None, options=self._options).commands) from None
         return LockTicket(owner=owner, number=taken[-1].acquired)
 
     def _take_over(
@@ -151,7 +153,7 @@ class ApplicationLock:
         return held.process is not None and self._is_dead(held.process)
 
     def _unreadable(self, error: EntryUnreadable) -> EntryUnreadable:
-        remedy = end_record(self._name, str(error.facts["key"]))
+        remedy = end_record(self._name, str(error.facts["key"]), options=self._options)
         return EntryUnreadable(f"it is unknown who holds the lock: {error.reason}", next_step=str(remedy), **error.facts).then(
             *remedy.commands
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import BrokerUnavailable, ConfigInvalid, Damaged, LockHeld, Refused, RepositoryUnavailable
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.retention import Announcement, StoredFile
 from streams_recovery.operations import maintenance, quiesce_record, unfinished
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.unfinished import pin
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.support.repository.state_repository import FIRST, environment, fill
 
@@ -118,7 +121,7 @@ def test_when_the_repository_is_lost_the_second_place_takes_its_place_until_ther
 
 @pytest.mark.parametrize(
     "words",
-    ["restore shop --plan", f"resume shop {RESTORE} --plan", "undo shop --plan", f"dismiss shop {RESTORE} --plan", "unlock shop somebody"],
+    ["restore shop --plan", f"resume shop {RESTORE} --plan", "undo shop --plan", f"dismiss shop {RESTORE} --plan"],
 )
 def test_nothing_is_done_in_the_second_place_while_the_first_one_answers_and_looks_are_not_refused(
     run: Run, tmp_path: Path, words: str
@@ -251,6 +254,16 @@ def test_what_has_expired_in_the_repository_expires_in_the_second_place_when_a_p
     assert here["approve"] != there["approve"]
     assert FIRST in approved(run, "expire", "shop")["expired"]
     assert next((tmp_path / "second").rglob(f"{FIRST}/manifest*"))
+    held = ApplicationLock(
+        Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "second"))), Layout("shop"), lambda: int(time.time() * 1000)
+    )
+    held.acquire("expiry 1", lease_seconds=600, purpose="a test")
+    due = printed(run("expire", "shop", "--from", "mirror", "--plan"))
+    in_the_way = run("expire", "shop", "--from", "mirror", "--approve", due["approve"], as_json=False).exception
+    assert isinstance(in_the_way, LockHeld)
+    (unlock,) = in_the_way.commands
+    assert unlock == "streams-recovery unlock shop 'expiry 1' --from mirror"
+    assert approved(run, *shlex.split(unlock)[1:])["taken"]
     assert FIRST in approved(run, "expire", "shop", "--from", "mirror")["expired"]
     assert list((tmp_path / "second").rglob(f"savepoints/{FIRST}/manifest*")) == []
     (tmp_path / "repository").rename(tmp_path / "lost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from streams_recovery.core.remedies.remedy import Remedy, RemedyKind
@@ -33,22 +34,22 @@ def proof_of_death(owner: str, place: Place | None) -> str:
     )
 
 
-def take_lock(name: str, owner: str, place: Place | None) -> Remedy:
-    """Take the lock from a run. ``name`` is the configured one, empty where no command can be named;"""
+def take_lock(name: str, owner: str, place: Place | None, *, options: Sequence[str] = ()) -> Remedy:
+    """Take the lock from a run. ``name`` is the configured one, empty where no command can be named; ``options`` name the repository that the lock is in."""
     return Remedy(
         kind=TAKE_LOCK,
         text=f"wait for that run to end, or stop it. Take the lock from it only when it is dead, which is proven when {proof_of_death(owner, place)}",
-        commands=(command("unlock", name, owner),) if name else (),
+        commands=(command("unlock", name, owner, *options),) if name else (),
     )
 
 
-def end_record(name: str, key: str) -> Remedy:
+def end_record(name: str, key: str, *, options: Sequence[str] = ()) -> Remedy:
     """End a newest record that cannot be read."""
     return Remedy(
         kind=END_RECORD,
         text=f"it is taken over when it is older than a lease, after half an hour. To go on sooner make sure that no run works on the application: "
         f"{NO_RUN_LEFT}. Then end this record, and find out who wrote it",
-        commands=(command("unlock", name, key),) if name else (),
+        commands=(command("unlock", name, key, *options),) if name else (),
     )
 
 

@@ -319,14 +319,15 @@ def check_free(recovery: RecoveryContext, restore_id: str, *, take_over: bool) -
     own = _is_of(held, _ticket(recovery, restore_id))
     if own and take_over:
         return
-    name, remedy = recovery.config.name, take_lock(recovery.config.name, held.owner, held.place)
+    name, options = recovery.config.name, recovery.config.storage.place_option
+    remedy = take_lock(name, held.owner, held.place, options=options)
     raise LockHeld(
         f"{held.owner} holds the lock for {held.purpose}, and from here nobody can tell whether it is dead",
         next_step=str(remedy),
         owner=held.owner,
         purpose=held.purpose,
         expires_at=held.expires_at,
-    ).then(*((command("resume", name, restore_id, "--take-over", *recovery.config.storage.place_option),) if own else remedy.commands))
+    ).then(*((command("resume", name, restore_id, "--take-over", *options),) if own else remedy.commands))
 
 
 def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
