@@ -14,7 +14,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from streams_recovery.core.errors import TransientError
+from streams_recovery.core.errors import NoRoom
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from tests.support.kafka.records import topic, write
@@ -149,12 +149,12 @@ def small_disk(tmp_path):
 @pytest.mark.fault("F13")
 def test_a_worker_whose_disk_is_full_says_so_and_the_next_run_needs_nothing_of_it(submit, location, source, small_disk):
     place, prefix = small_disk
-    with pytest.raises(TransientError, match="space") as caught:
+    with pytest.raises(NoRoom, match="space") as caught:
         submit("backup", spec_of(source), BackupResult, master="local[2]", prefix=prefix)
     assert caught.value.facts["directory"] == str(place)
     assert caught.value.facts["doing"].startswith(f"{source}-")
     assert f" 0 to {ROWS - 1}," in caught.value.facts["doing"]
-    assert caught.value.exit_code == 7
+    assert caught.value.exit_code == 2
     assert "TMPDIR" in caught.value.next_step
     assert list(Path(location.path).rglob("*.parquet")) == []
     again = submit("backup", spec_of(source), BackupResult, master="local[2]")
