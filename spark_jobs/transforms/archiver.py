@@ -481,11 +481,10 @@ class Archiver:
 
         while True:
             try:
-                number = self._log.append_after(decide)
+                self._take(self._log.append_after(decide), entry)
             except _NotNewest:
                 self._catch_up()
                 continue
-            self._take(number, entry)
             self._entries += 1
             return
 

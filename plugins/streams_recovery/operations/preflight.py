@@ -28,17 +28,17 @@ from streams_recovery.core.preflight.findings import (
     warning,
 )
 from streams_recovery.core.preflight.permissions import (
-    ALTER_CONFIGS,
     DESCRIBE,
     DESCRIBE_CONFIGS,
     Answer,
-    RequiredAcl,
     ResourceKind,
     Rights,
     TopicInUse,
     backup_needs,
     missing,
+    perhaps_compacted,
     restore_needs,
+    see_all,
 )
 from streams_recovery.core.remedies.remedy import as_refused
 from streams_recovery.core.remedies.restores import more_brokers_there
@@ -80,11 +80,11 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
     stops = recovery.config.may_stop(mode or recovery.config.quiesce_mode)
     needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery), shared=shared)
     declared = recovery.config.declared(recovery.config.backup.profile, roles)
-    unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
+    unknown = [perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
         *recovery.application.preflight(stops=stops),
         *_spark(recovery),
-        *missing([*needs, *unknown, _see_all(recovery, blocking=shared and probe in known)], rights),
+        *missing([*needs, *unknown, see_all(recovery.application_id, probe, blocking=shared and probe in known)], rights),
         *as_findings(before_run(Occasion.SAVEPOINT, _asked_of(recovery, facts.values(), mode))),
         *_strangers(recovery, rights, Occasion.SAVEPOINT, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
         *_hanging(recovery, facts.values(), Occasion.SAVEPOINT),
@@ -460,29 +460,10 @@ def _in_use(recovery: RecoveryContext, name: str, role: TopicRole, facts: TopicF
     return TopicInUse(name=name, role=role, archived=archived, compacted=compacted)
 
 
-def _perhaps_compacted(name: str) -> RequiredAcl:
-    why = "if it is compacted, which cannot be seen: to keep the log cleaner away"
-    operations = frozenset({ALTER_CONFIGS})
-    return RequiredAcl(kind=ResourceKind.TOPIC, name=name, operations=operations, why=why, advised=name, blocking=False)
-
-
 def _shared(recovery: RecoveryContext, whose: Mapping[str, Attribution]) -> bool:
     """True where another application's id begins like this one's, as far as this user sees groups: its topics begin so too."""
     begun = f"{recovery.application_id}-"
     return any(group.startswith(begun) for group in other_groups(recovery)) or any(one.claim is not None for one in whose.values())
-
-
-def _see_all(recovery: RecoveryContext, *, blocking: bool) -> RequiredAcl:
-    """``blocking``: no changelog is seen, and each is granted by its name."""
-    return RequiredAcl(
-        kind=ResourceKind.TOPIC,
-        name=_probe(recovery),
-        operations=frozenset({DESCRIBE}),
-        why="to see every internal topic: one that cannot be seen would be missing from the savepoint without a word",
-        advised=f"{recovery.application_id}-",
-        prefixed=True,
-        blocking=blocking,
-    )
 
 
 def _transactional(recovery: RecoveryContext) -> bool:

@@ -14,9 +14,9 @@ from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, NotFound, Refused, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.repository.seal import Seal, Standing, Weight
+from streams_recovery.core.repository.seal import Seal, Standing, Weight, standing_of
 from streams_recovery.storage.json_object import create_value
-from streams_recovery.storage.repository import AlreadyExists, Repository, standing_of
+from streams_recovery.storage.repository import AlreadyExists, Repository
 
 T = TypeVar("T")
 

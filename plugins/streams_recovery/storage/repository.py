@@ -22,16 +22,7 @@ from streams_recovery.core.repository.encryption import NO_KEYS, DataKeys, KeyAc
 from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
 from streams_recovery.core.repository.mirror import Moved
 from streams_recovery.core.repository.retention import StoredFile
-from streams_recovery.core.repository.seal import (
-    ADOPTED,
-    MOST_SEAL_BYTES,
-    Adoption,
-    SealKeys,
-    Standing,
-    StoredObject,
-    carries_seal,
-    split_seal,
-)
+from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
 from streams_recovery.core.words import moment
 from streams_recovery.storage.backends import BUCKETS
 from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing, overwritten, unreadable
@@ -493,11 +484,6 @@ class Repository:
             return call()
         except (exceptions.BaseError, OSError) as error:
             raise explained(error, doing=doing, key=key, location=self.location, attempts=attempts) from error
-
-
-def standing_of(error: Forged) -> Standing:
-    """Who vouches for the record that this error is about."""
-    return Standing(str(error.facts["standing"]))
 
 
 def _stored(item: Any) -> StoredFile:

@@ -53,6 +53,26 @@ class RequiredAcl:
     blocking: bool = True
 
 
+def perhaps_compacted(name: str) -> RequiredAcl:
+    """What is needed on a topic whose settings cannot be seen."""
+    why = "if it is compacted, which cannot be seen: to keep the log cleaner away"
+    operations = frozenset({ALTER_CONFIGS})
+    return RequiredAcl(kind=ResourceKind.TOPIC, name=name, operations=operations, why=why, advised=name, blocking=False)
+
+
+def see_all(application_id: str, probe: str, *, blocking: bool) -> RequiredAcl:
+    """To see all internal topics, of which ``probe`` could be one. ``blocking``: no changelog is seen, and each is granted by its name."""
+    return RequiredAcl(
+        kind=ResourceKind.TOPIC,
+        name=probe,
+        operations=frozenset({DESCRIBE}),
+        why="to see every internal topic: one that cannot be seen would be missing from the savepoint without a word",
+        advised=f"{application_id}-",
+        prefixed=True,
+        blocking=blocking,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
     """The permissions of a connection's user. None means that the cluster does not report them. ``transactional_ids``: the user can see those of the

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from streams_recovery.core.errors import Forged
 from streams_recovery.core.words import is_id
 
 # Ed25519: bytes of a public key, and of the seed of a private one.
@@ -121,6 +122,11 @@ class StoredObject:
 
     content: bytes
     seal: Seal | None
+
+
+def standing_of(error: Forged) -> Standing:
+    """Who vouches for the record that this error is about."""
+    return Standing(str(error.facts["standing"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, drills_of, grace_ms, holdings, leftovers
-from streams_recovery.operations.maintenance.mirror import places
+from streams_recovery.operations.maintenance.wanted_there import places
 from streams_recovery.operations.quiesce_record import quiesce_log, run_log
 from streams_recovery.operations.renewed_lock import HeldLock, held_lock, require_lock
 from streams_recovery.operations.second_place import is_there

@@ -10,12 +10,12 @@ from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, Forged, LockHeld, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
-from streams_recovery.core.repository.seal import Adoption, Weight, carries_seal
+from streams_recovery.core.repository.seal import Adoption, Weight, carries_seal, standing_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import held_lock
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.repository import Repository, standing_of
+from streams_recovery.storage.repository import Repository
 
 # Keys that a plan names of each kind.
 _SAMPLE = 5

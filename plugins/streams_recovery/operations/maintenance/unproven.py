@@ -20,12 +20,12 @@ from streams_recovery.core.errors import Damaged, Forged, NotFound
 from streams_recovery.core.repository.journal import Phase, may_restart
 from streams_recovery.core.repository.publication import Publication, publication
 from streams_recovery.core.repository.retention import Pin
-from streams_recovery.core.repository.seal import Weight
+from streams_recovery.core.repository.seal import Weight, standing_of
 from streams_recovery.core.words import is_id
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.json_object import read_value
-from streams_recovery.storage.repository import Repository, standing_of
+from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 
