@@ -29,7 +29,7 @@ from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lock_holder import is_dead, this_process
-from streams_recovery.operations.maintenance.wanted_there import Places, Wanted, places
+from streams_recovery.operations.maintenance.wanted_there import Places, WantedThere, places
 from streams_recovery.operations.renewed_lock import HeldLock, held_lock
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.json_object import create_value
@@ -201,7 +201,7 @@ def _planned(recovery: RecoveryContext, found: Places, *, full: bool, back: bool
     here = found.first.sizes(f"{recovery.application_id}/")
     # A data key is there before what it encrypts. A listing of all may take minutes, and passes the keys first.
     here |= found.first.sizes(recovery.layout.keys)
-    gathering = Wanted(recovery, found, here, {} if full else there, back=back, moves=moves)
+    gathering = WantedThere(recovery, found, here, {} if full else there, back=back, moves=moves)
     if not back:
         gathering.pass_over_what_was_written(there)
     return gathering.plan(there, str(found.other.location))

@@ -56,7 +56,7 @@ def places(recovery: RecoveryContext) -> Places:
     return Places(first=recovery.repository.without_seals(), other=Repository(mirror.location, keys))
 
 
-class Wanted:
+class WantedThere:
     """What the second place should have, each object behind those that it names. A savepoint that ``known`` has was proven by an earlier run if that says so:
     the tools of a cloud may have copied a manifest without its files. On the way ``back`` the record of its publication says that.
     """
