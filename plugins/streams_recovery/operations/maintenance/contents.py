@@ -280,7 +280,8 @@ def leftovers(recovery: RecoveryContext) -> Leftovers:
     """All leftovers at this moment, those of drills too. Only the holder of the application's lock knows that no run needs them: an earlier holder has lost the
     lock, and its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
     """
-    found = [_left_of(one) for one in (recovery, drills_of(recovery)) if one is not None]
+    drills = drills_of(recovery)
+    found = [_left_of(recovery), *([] if drills is None or _was_an_application(drills) else [_left_of(drills)])]
     return Leftovers(
         work=tuple(work for one in found for work in one.work),
         kept=tuple(work for one in found for work in one.kept),
@@ -329,19 +330,24 @@ def _unneeded_keys(recovery: RecoveryContext) -> list[StoredFile]:
     return retention.unneeded_keys(wrapped, objects, now=recovery.clock(), grace_ms=grace_ms(recovery))
 
 
-def _placed_by_drills(recovery: RecoveryContext) -> Iterable[StoredFile]:
-    """Segments in the part of drills, which has no savepoints: records that were placed anew there. None while a drill runs, and none where an application ever
-    had a savepoint or an archive.
+def _was_an_application(drills: RecoveryContext) -> bool:
+    """True where the part of drills has what no drill leaves: savepoints, those that have expired too, or an archive. What is not needed there, only that
+    application's own expiry knows.
     """
-    layout = recovery.layout
-    named = (layout.savepoints, layout.safety.savepoints, layout.published_prefix, layout.archive)
+    layout = drills.layout
+    named = (layout.savepoints, layout.safety.savepoints, layout.published_prefix, layout.retired_prefix, layout.archive)
+    return any(any(drills.repository.keys(one)) for one in named)
+
+
+def _placed_by_drills(recovery: RecoveryContext) -> Iterable[StoredFile]:
+    """Segments in the part of drills: records that were placed anew there. None while a drill runs."""
     try:
-        if layout.application_id == recovery.application_id or recovery.lock.holder() is not None:
+        if recovery.layout.application_id == recovery.application_id or recovery.lock.holder() is not None:
             return ()
     except Damaged:
         # Whether a drill runs is not known. What removes its work says so.
         return ()
-    return () if any(any(recovery.repository.keys(one)) for one in named) else recovery.repository.listed(layout.segments)
+    return recovery.repository.listed(recovery.layout.segments)
 
 
 def _needed(recovery: RecoveryContext, work: RunWork, restores: Collection[str]) -> str | None:

@@ -86,14 +86,14 @@ class ExpirePlan:
             "files that are removed": self.files,
             "expired savepoints that are forgotten": self.forget,
             "runs whose work is removed": [work.run for work in self.leftovers.work],
-            "files of killed writers that are removed": [file.key for file in self.leftovers.staged],
+            "files of killed writers and of drills that are removed": [file.key for file in self.leftovers.staged],
             "data keys that are removed": [file.key for file in self.leftovers.keys],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireReport:
-    """The result of an expiry. ``runs_removed`` had left work, ``staged_removed`` were files of writers that were killed,
+    """The result of an expiry. ``runs_removed`` had left work, ``staged_removed`` were files of writers that were killed, or of drills,
     ``keys_removed`` data keys. ``left`` could not be removed, by key
     and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket keeps what was removed as older versions, until its own rules let
     them go.
@@ -451,7 +451,11 @@ def _leftovers(found: Leftovers) -> Iterator[Markdown]:
         yield md("The work of {:,} runs that are over goes, with {:,} bytes.", len(found.work), sum(work.bytes for work in found.work))
     if found.staged:
         yield md("")
-        yield md("{:,} files of writers that were killed go, with {:,} bytes.", len(found.staged), sum(file.bytes for file in found.staged))
+        yield md(
+            "{:,} files of writers that were killed, or that drills have placed anew, go, with {:,} bytes.",
+            len(found.staged),
+            sum(file.bytes for file in found.staged),
+        )
     if found.keys:
         yield md("")
         yield md("{:,} data keys go that nothing is encrypted with any more.", len({file.key.rpartition("/")[0] for file in found.keys}))

@@ -19,7 +19,7 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.jobs.progress import job_key, progress_directory, tasks_prefix
 from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.repository.check import Cause, CheckReport, SampleProgress
-from streams_recovery.core.repository.encryption import KeyAccess, KeyPlace
+from streams_recovery.core.repository.encryption import KeyAccess, KeyPlace, new_key_id
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.retention import DAY_MS
@@ -181,7 +181,7 @@ def test_files_of_killed_writers_go_after_the_grace_period(golden: OpenGolden) -
     age(recovery, days=8, now=NOW)
     planned = maintenance.plan_expiry(recovery)
     assert [file.key for file in planned.leftovers.staged] == keys
-    assert "2 files of writers that were killed go" in maintenance.expiry_text(planned)
+    assert "2 files of writers that were killed, or that drills have placed anew, go" in maintenance.expiry_text(planned)
     assert said(checked(recovery, "structure")) == [
         f"the next expiry removes 2 files of writers that were killed, with {segment.stat().st_size + 4:,} bytes, such as {', '.join(keys)}"
     ]
@@ -327,6 +327,24 @@ def test_while_a_file_is_missing_that_may_be_brought_back_no_data_key_goes(golde
     assert len(maintenance.plan_expiry(recovery).leftovers.keys) == 1
     next(path for path in (root(recovery) / "segments").rglob("*.parquet")).unlink()
     assert maintenance.plan_expiry(recovery).leftovers.keys == ()
+
+
+@pytest.mark.parametrize("kind", ["savepoints", "safety", "published", "expired", "archive"])
+def test_what_a_drill_has_placed_goes_after_the_grace_period_and_never_where_an_application_was(golden: OpenGolden, kind: str) -> None:
+    recovery = with_drills(golden("good", now=NOW), "golden-drill")
+    placed = "golden-drill/segments/one.parquet"
+    recovery.repository.create(placed, b"placed")
+    for days, gone in ((6, []), (8, [placed])):
+        os.utime(root(recovery).parent / placed, (NOW / 1000 - days * 86_400,) * 2)
+        assert [file.key for file in maintenance.plan_expiry(recovery).leftovers.staged] == gone
+    key = f"golden-drill/keys/{new_key_id(NOW // 1000 - 30 * 86_400)}/{1:012}.json"
+    recovery.repository.create(key, b"wrapped")
+    os.utime(root(recovery).parent / key, (NOW / 1000 - 30 * 86_400,) * 2)
+    assert [file.key for file in maintenance.plan_expiry(recovery).leftovers.keys] == [key]
+    recovery.repository.create(f"golden-drill/{kind}/one", b"of an application of its own")
+    report = maintenance.expire(recovery, "r")
+    assert (report.staged_removed, report.keys_removed) == (0, 0)
+    assert all((root(recovery).parent / one).exists() for one in (placed, key))
 
 
 @pytest.mark.parametrize(("application_id", "enabled"), [("golden", True), ("golden-drill", False)])
