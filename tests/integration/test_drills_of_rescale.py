@@ -6,27 +6,49 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import CommittedOffset
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.parts.rescale import RescalePart
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport
+from streams_recovery.core.rollout.described import described
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.state.edit import default_partition
 from streams_recovery.engine.submitter import Submitter
+from streams_recovery.operations import restore, sandbox
 from streams_recovery.operations.maintenance.contents import leftovers
+from streams_recovery.operations.restore.strategies import Rescale, rescale
 from streams_recovery.storage.json_object import read_value
+from streams_recovery.workflows.restore import KEEP_PLACED, PREPARE_TOPICS
+from streams_recovery.workflows.sandbox import DRILL
 from tests.support.applications.counting import Counting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
 # Of two partitions the program knows the first: letters that lie there, and one that does not.
 HERE = [letter for letter in "abcdefghijklmnopqrstuvwxyz" if default_partition(letter.encode(), 2) == 0]
 ELSEWHERE = next(letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in HERE)
+
+# One store has a changelog, and one has not.
+TWO_STORES = """Topologies:
+   Sub-topology: 0
+    Source: KSTREAM-SOURCE-0000000000 (topics: [{}])
+      --> KSTREAM-AGGREGATE-0000000001
+    Processor: KSTREAM-AGGREGATE-0000000001 (stores: [totals])
+      --> KTABLE-SOURCE-0000000002
+      <-- KSTREAM-SOURCE-0000000000
+    Processor: KTABLE-SOURCE-0000000002 (stores: [seen])
+      --> none
+      <-- KSTREAM-AGGREGATE-0000000001
+"""
 
 
 @pytest.fixture
@@ -87,6 +109,8 @@ def test_a_drill_tries_other_numbers_and_leaves_the_application_as_it_was(app: C
     assert (log.old, log.new, log.keys_before, log.keys_after) == (2, 3, 3, 3)
     assert log.digest_before == log.digest_after
     assert report.rows == 5, "every record of the changelog was compared"
+    assert entry.outcome == f"succeeded with {app.input.topic}=3"
+    assert entry.loss_seconds is None, "nothing says up to when the archive would have brought input back"
     assert (app.topics(), app.committed(), app.running) == (before, committed, False), "the application was not touched"
     with app.recovery() as own:
         assert own.savepoints.ids() == [savepoint], "nothing was published"
@@ -118,3 +142,62 @@ def test_an_input_that_a_drill_would_read_as_it_is_keeps_its_number(app: Countin
         assert isinstance(error, Refused)
         assert why in str(error)
         assert (entry.succeeded, entry.restore_id, app.topics()) == (False, None, before)
+
+
+def planned(app: Counting) -> RestorePlan:
+    """The plan of a drill."""
+    with app.recovery(drill_name(app.name)) as scratch:
+        return restore.plan(scratch, Rescale(partitions=f"{app.input.topic}=3", reason="drill"))
+
+
+def test_what_a_rescale_would_refuse_of_the_application_its_drill_refuses_too(
+    app: Counting, in_session: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.worked(HERE[0])
+    app.savepoint(in_session)
+    with app.recovery() as own:
+        own.groups.set_offsets("another", {app.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+        with pytest.raises(Refused, match=rf"inputs of {app.id} .*: group another reads"):
+            planned(app)
+        own.groups.delete("another")
+    assert planned(app).part.placed is None
+    # Its program is asked as well, where it runs: the drill's own is not there yet.
+    asked = []
+
+    def opened(_runs: object, application_id: str, _kind: object) -> SimpleNamespace:
+        asked.append(application_id)
+        return SimpleNamespace(topology=lambda: described(TWO_STORES.format(app.input.topic).encode()))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rescale, "open_application", opened)
+        with pytest.raises(Refused, match=f"would lose what was read of these: seen from {app.input.topic}"):
+            planned(app)
+    assert asked == [app.id]
+    app.configure(restore={"topic_map": {app.input.topic: "elsewhere"}})
+    with pytest.raises(Refused, match=r"has another name here \(restore.topic_map\)"):
+        planned(app)
+    app.configure(restore={})
+    admin = AdminClient({"bootstrap.servers": app.bootstrap, "log_level": 0})
+    admin.create_partitions([NewPartitions(app.input.topic, 3)])[app.input.topic].result(30)
+    with pytest.raises(Refused, match="has its new number already"):
+        planned(app)
+
+
+def test_what_is_placed_is_loaded_whatever_becomes_of_the_application_meanwhile(app: Counting, in_session: Submitter) -> None:
+    app.worked("".join(HERE[:2]))
+    app.savepoint(in_session)
+    steps = DRILL.steps[: DRILL.steps.index(KEEP_PLACED) + 1]
+    with app.recovery(drill_name(app.name)) as scratch:
+        request = Rescale(partitions=f"{app.input.topic}=3", reason="drill")
+        found = restore.plan(scratch, request)
+        pinned, run = request.pinned(scratch, found), uuid.uuid4().hex
+        ticket = restore.open_restore(scratch, pinned, run_id=run, requested_by="test", approved_hash=found.hash)
+        runner = Runner(recovery=scratch, submitter=in_session, say=print)
+        done = runner.take(steps, {DRILL.opening.name: ticket})
+        done.require(KEEP_PLACED)
+        # Its plan is made once more behind this, and only asks the drill's own topics.
+        scratch.groups.set_offsets("another", {app.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+        created = runner.take((PREPARE_TOPICS,), done.results).require(PREPARE_TOPICS).created
+        assert f"drill.{app.input.topic}" in created
+        scratch.groups.delete("another")
+        sandbox.remove(scratch, ticket)

@@ -274,11 +274,13 @@ def _clone(clone: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -
 
 
 def _drill(config: ApplicationConfig, savepoint_id: str) -> Action:
+    numbers = "" if config.drill is None else config.drill.numbers
     return Action(
         what="drill",
         label="Try it (drill)…",
         dag_id=f"streams_drill_{config.name}",
-        explains="Restores the savepoint into an application of its own, measures the time, compares every record, and removes it.",
+        explains="Restores the savepoint into an application of its own, measures the time, compares every record, and removes it."
+        + (f" Its topics get other numbers of partitions: {numbers}." if numbers else ""),
         fields=(_field(SAVEPOINT, value=savepoint_id),),
     )
 

@@ -11,6 +11,7 @@ import pytest
 from streams_recovery.config.backup import Dags
 from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox import Drill
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.panels import DagGroup
 from streams_recovery.core.repository.mirror import Where
@@ -94,6 +95,11 @@ def test_between_savepoints_one_can_go_to_the_instant_or_to_the_savepoint(config
     assert values(found["moment"])["as_of"] == "2026-11-23T12:50:00Z"
     assert values(found["moment"])["source"] == "orders"
     assert (found["drill"].dag_id, found["drill"].destroys) == ("streams_drill_orders", "")
+    assert "partitions" not in found["drill"].explains
+    orders = configured["orders"]
+    rescaled = orders.model_copy(update={"drill": Drill.model_construct(partitions={"orders-in": 24})})
+    found = started({**configured, "orders": rescaled}, instant(report(), NOW - HOUR // 2))
+    assert "other numbers of partitions: orders-in=24" in found["drill"].explains
 
 
 def test_nothing_is_chosen_beforehand_and_only_readers_of_copies_or_of_another_cluster_can_be(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.planned import RestoreFacts
 from streams_recovery.core.restore.report import RestoreReport, Verdict
+from streams_recovery.core.words import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +36,9 @@ class SandboxEntry:
 class DrillEntry(SandboxEntry):
     """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again. ``loss_seconds``
     is what a loss of the cluster at that moment would have cost, measured: the age of the newest moment up to which the drill brought input back; None if the
-    inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the drill
-    failed before it was known. It was at the cluster of ``site``.
+    inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up, without what only a
+    rescale needs. Each is None if the drill failed before it was known. It was at the cluster of ``site``. ``partitions`` are the other numbers that it tried,
+    empty for an ordinary one.
     """
 
     began_at: int
@@ -48,11 +50,13 @@ class DrillEntry(SandboxEntry):
     rto_seconds: float | None
     site: str = PRIMARY
     loss_seconds: float | None = None
+    partitions: str = ""
 
     @property
     def outcome(self) -> str:
         """The outcome in a few words."""
         where = "" if self.site == PRIMARY else f" at {self.site}"
+        where += f" with {first_names(self.partitions.split())}" if self.partitions else ""
         return f"succeeded{where}" if self.succeeded else self.failed_text(where)
 
 
@@ -75,8 +79,21 @@ def furthest(journal: Collection[JournalEntry]) -> Phase:
     return max(own, key=lambda phase: phase.rank, default=Phase.OPENED)
 
 
+def _placing_ms(journal: Collection[JournalEntry]) -> int:
+    """How long records were placed anew for other numbers of partitions: until the plan with these was noted."""
+    saved = [entry for entry in journal if entry.phase is Phase.SAVED]
+    return max((entry.at - saved[0].at for entry in saved if entry.result is not None), default=0)
+
+
 def drill_entry(
-    *, run: str, requested_by: str, began_at: int, restored: DrillRestore | None, left: tuple[str, ...], site: str = PRIMARY
+    *,
+    run: str,
+    requested_by: str,
+    began_at: int,
+    restored: DrillRestore | None,
+    left: tuple[str, ...],
+    site: str = PRIMARY,
+    partitions: str = "",
 ) -> DrillEntry:
     """The entry of a drill. It has succeeded if the application recovered, records were compared, and nothing is left."""
     failed = DrillEntry(
@@ -95,6 +112,7 @@ def drill_entry(
         succeeded=False,
         left=left,
         site=site,
+        partitions=partitions,
     )
     if restored is None:
         return failed
@@ -111,7 +129,7 @@ def drill_entry(
         rows=report.rows if report else 0,
         keys_compared=report.keys_compared if report else 0,
         rpo_seconds=None if planned.captured_at is None else _seconds(planned.captured_at, began_at),
-        rto_seconds=None if recovered_at is None else _seconds(began_at, recovered_at),
+        rto_seconds=None if recovered_at is None else _seconds(began_at + _placing_ms(restored.journal), recovered_at),
         succeeded=reached is Phase.CLOSED and proven and not left,
         loss_seconds=None if restored.input_upto is None else _seconds(restored.input_upto, began_at),
     )

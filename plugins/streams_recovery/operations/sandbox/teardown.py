@@ -17,6 +17,7 @@ from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Removable, created_by, reached, removable
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.sites import PRIMARY
+from streams_recovery.core.restore.parts.rescale import RescalePart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_entry
 from streams_recovery.core.words import in_order
@@ -27,6 +28,7 @@ from streams_recovery.operations.discovery import internal_topics, own_names
 from streams_recovery.operations.renewed_lock import held_lock
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operations.restore.load import load_progress, rows_at_first
+from streams_recovery.operations.restore.strategies import Rescale
 from streams_recovery.operations.sites import SandboxSites, sandbox_site
 from streams_recovery.operations.unfinished import journal_of, plan_of, restores_of
 from streams_recovery.storage.append_log import AppendLog
@@ -222,7 +224,13 @@ def conclude(
     log = _log(recovery)
     restored = None if ticket is None else _restored(recovery, ticket, report)
     entry = drill_entry(
-        run=run_id, requested_by=requested_by, began_at=began_at, restored=restored, left=left, site=_site(recovery, run_id)
+        run=run_id,
+        requested_by=requested_by,
+        began_at=began_at,
+        restored=restored,
+        left=left,
+        site=_site(recovery, run_id),
+        partitions=_partitions(recovery, ticket),
     )
     # What is written there already is data: it counts only where it says what is found here.
     known = next((one for one in itertools.islice(log.read_back(), _NEWEST_DRILLS) if _same(one, entry)), None)
@@ -262,8 +270,15 @@ def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreR
     )
 
 
+def _partitions(recovery: RecoveryContext, ticket: RestoreTicket | None) -> str:
+    if ticket is None:
+        return "" if recovery.config.drill is None else recovery.config.drill.numbers
+    return ticket.request.partitions if isinstance(ticket.request, Rescale) else ""
+
+
 def _input_upto(planned: RestorePlan) -> int | None:
-    if not any(step.role is TopicRole.INPUT for step in planned.create):
+    # A rescale copies inputs for their number, and nothing of the archive.
+    if isinstance(planned.part, RescalePart) or not any(step.role is TopicRole.INPUT for step in planned.create):
         return None
     return planned.captured_at if planned.part.archived is None else planned.part.archived.safe_at
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_entry, furthest
 from tests.support.examples.restore_plan import PLAN
 from tests.support.examples.restore_report import REPORT
@@ -68,6 +69,17 @@ def test_one_without_proof_or_without_a_record_has_not_succeeded() -> None:
     assert not entry(restored(tuple(Phase), proven=False)).succeeded
     assert not entry(restored(tuple(Phase), rows=0)).succeeded
     assert not entry(replace(restored(tuple(Phase)), report=None)).succeeded
+
+
+def test_a_drill_of_other_numbers_says_so_and_what_only_a_rescale_needs_is_no_recovery_time() -> None:
+    saved, *later = (
+        JournalEntry(phase=phase, at=BEGAN + at, created=()) for phase, at in ((Phase.SAVED, 4_000), (Phase.RECOVERED, 99_000))
+    )
+    noted = replace(saved, at=BEGAN + 64_000, result=ArtifactRef(key="a/work/r/placed-plan.json", sha256="0" * 64))
+    found = replace(restored(tuple(Phase)), journal=(saved, noted, *later, *journal(Phase.CLOSED, at=BEGAN + 99_000)))
+    told = drill_entry(run="run", requested_by="t", began_at=BEGAN, restored=found, left=(), site="east", partitions="orders=3 more=3")
+    assert (told.rto_seconds, told.outcome) == (39.0, "succeeded at east with more=3, orders=3")
+    assert replace(told, succeeded=False, reached=None).outcome == "failed before it began at east with more=3, orders=3"
 
 
 def test_the_savepoint_of_a_clock_that_is_ahead_is_new_not_from_the_future() -> None:

@@ -157,7 +157,7 @@ def _find_drills(observed: ObservedApplication, limits: Limits) -> Iterator[Stat
         yield finding(
             DRILL_FAILED,
             Severity.CRITICAL,
-            f"the last drill, {last.run}, {last.outcome}: a restore may fail in the same way",
+            f"the last drill, {last.run}, {last.outcome}: a {'rescale, or a restore,' if last.partitions else 'restore'} may fail in the same way",
             remedies=remedies,
             numbers={"age_seconds": age},
         )

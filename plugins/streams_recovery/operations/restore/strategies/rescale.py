@@ -6,12 +6,15 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self
 
+from streams_recovery.application.factory import open_application
+from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, Profile, TopicPartition, TopicRole
 from streams_recovery.core.lag import lags
 from streams_recovery.core.names import longer_owner
+from streams_recovery.core.repository.compaction_proof import RescaledLog
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.rescale.moved import RescaleResult, moved
@@ -70,14 +73,15 @@ class Rescale(StateStrategy):
     placed: ArtifactRef | None = None
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        if tried_of(recovery) is not None:
+        if isinstance(recovery.config, SandboxApplication):
             return replace(self, savepoint=planned.savepoint_id or self.savepoint, placed=planned.part.placed)
         return replace(self, derived=planned.savepoint_id or "")
 
     def plan(self, recovery: RecoveryContext, mine: Mapping[str, set[str]]) -> RestorePlan:
         """Raises what ``resolve`` and ``plan_state`` do."""
         # A drill never replaces anything.
-        safeguards = self.safeguards if tried_of(recovery) is None else replace(self.safeguards, replace=False)
+        tried = isinstance(recovery.config, SandboxApplication)
+        safeguards = replace(self.safeguards, replace=False) if tried else self.safeguards
         planned = plan_state(recovery, safeguards, self.resolve(recovery), mine)
         # How much is loaded is known once records are placed.
         return planned if self.derived or self.placed else replace(planned, observed=replace(planned.observed, estimate=None))
@@ -88,25 +92,27 @@ class Rescale(StateStrategy):
         """
         if self.derived:
             return self._placed(recovery, recovery.savepoints.read(self.derived))
-        tried = tried_of(recovery)
-        whose, store = tried or recovery.application_id, recovery.savepoints_of(tried or recovery.application_id)
+        whose = in_earnest(recovery).application.id
+        store = recovery.savepoints_of(whose)
         manifest = self._proven_on(store, whose)
         require_state(recovery, manifest)
         require_label(manifest, allow_ahead=False, allow_damaged=False)
         check_state(recovery, store, manifest)
+        if self.placed is not None:
+            return self._placed_by_drill(manifest, recovery.artifacts.read(RescaleResult, self.placed))
         _refuse_elsewhere(recovery)
         saved, topology = saved_topics(manifest), _topology(recovery, self.topology)
         if self.savepoint == LATEST:
             internal = recovery.cluster.describe_topics([one.name for one in saved if one.role.internal])
             check_as_saved(manifest.savepoint_id, saved, {name: found.partitions for name, found in internal.items()})
         numbers = with_placing(whose, new_numbers(whose, saved, self.partitions.split(), topology), self.placed_by.split())
-        if tried is not None:
-            return self._tried(recovery, manifest, numbers, topology)
         inputs = [one for one in numbers if one.changes and one.role is TopicRole.INPUT]
         there = {name: found.partitions for name, found in recovery.cluster.describe_topics([one.name for one in inputs]).items()}
         grown = tuple(one.name for one in inputs if there.get(one.name) == one.new)
         anew = [one for one in inputs if one.name not in grown]
         _check_anew(recovery, manifest, anew, there, grown=grown)
+        if isinstance(recovery.config, SandboxApplication):
+            return self._tried(recovery, manifest, numbers, topology, grown)
         check_grown(recovery, *_read_of(recovery, manifest, grown, named=self.savepoint != LATEST))
         names = {one.name for one in anew}
         check_sources(recovery.application_id, saved, topology, store_facts(recovery), anew=names, grown=grown, history=self.history)
@@ -133,42 +139,66 @@ class Rescale(StateStrategy):
         )
 
     def _tried(
-        self, recovery: RecoveryContext, manifest: Manifest, numbers: tuple[TopicNumbers, ...], topology: DescribedTopology | None
+        self,
+        recovery: RecoveryContext,
+        manifest: Manifest,
+        numbers: tuple[TopicNumbers, ...],
+        topology: DescribedTopology | None,
+        grown: Sequence[str],
     ) -> RestoreSource:
-        """What a drill tries: the inputs are copied under names of its own. Raises ``Refused`` for one that has none, or that is not archived."""
-        changing = [one.name for one in numbers if one.changes]
+        """What a drill tries: the inputs are copied under names of its own. Raises ``Refused`` for one that has none, or that has its number by now."""
         names, own = {one.name for one in numbers if one.changes and one.role is TopicRole.INPUT}, recovery.config.restore.topic_map
-        wrong = sorted(name for name in names if name not in own or not _image_of(manifest, name).archived)
+        wrong = [
+            *(f"{name} has no name of its own" for name in sorted(names - own.keys())),
+            *(f"{name} has its new number already, and would not be placed anew" for name in grown),
+        ]
         if wrong:
             raise Refused(
                 f"inputs cannot be copied into another number of partitions: {first_names(wrong)}",
-                next_step="nothing was changed; give each a name in drill.topic_map, have its records archived (topics.include, or "
-                "backup.survive_cluster_loss: true), and take a savepoint",
+                next_step="nothing was changed; give each a name in drill.topic_map, or take it out of drill.partitions",
                 topics=wrong,
             )
         known = {*names, *(own[name] for name in names)}
         check_sources(
             manifest.application_id, saved_topics(manifest), topology, store_facts(recovery), anew=known, grown=(), history=self.history
         )
+        warnings = stream_time_warnings(manifest.topics, numbers)
+        return self._beside(manifest, _empty(manifest, numbers), numbers, warnings=warnings)
+
+    def _placed_by_drill(self, manifest: Manifest, found: RescaleResult) -> RestoreSource:
+        """The savepoint as the job of a drill has placed it. Its numbers were checked before, and what described the program may not answer any more."""
+        topics = [RescaledTopic(name=one.topic, old=one.old, new=one.new) for one in found.logs]
+        numbers = [TopicNumbers(name=one.name, role=_image_of(manifest, one.name).role, old=one.old, new=one.new) for one in topics]
+        source = moved(manifest, topics, found, savepoint_id=manifest.savepoint_id, provenance=manifest.provenance)
+        return self._beside(manifest, source, numbers, logs=found.logs)
+
+    def _beside(
+        self,
+        manifest: Manifest,
+        source: Manifest,
+        numbers: Sequence[TopicNumbers],
+        *,
+        logs: tuple[RescaledLog, ...] = (),
+        warnings: tuple[str, ...] = (),
+    ) -> RestoreSource:
         rescaled = Rescaling(
-            topics=numbers,
+            topics=tuple(numbers),
             anew=(),
             grown=(),
             history=self.history,
             proven_on=manifest.savepoint_id,
             named=True,
+            logs=logs,
             tried=True,
             result=self.placed,
         )
-        if self.placed is None:
-            source = _empty(manifest, numbers)
-        else:
-            found = recovery.artifacts.read(RescaleResult, self.placed)
-            topics = [RescaledTopic(name=one.topic, old=one.old, new=one.new) for one in found.logs]
-            source = moved(manifest, topics, found, savepoint_id=manifest.savepoint_id, provenance=manifest.provenance)
-            rescaled = replace(rescaled, logs=found.logs)
-        warnings = stream_time_warnings(manifest.topics, numbers)
-        return RestoreSource(archive_entry=0, manifest=source, renumbered=changing, part=RescalePart(rescaled=rescaled), warnings=warnings)
+        return RestoreSource(
+            archive_entry=0,
+            manifest=source,
+            renumbered=[one.name for one in numbers if one.changes],
+            part=RescalePart(rescaled=rescaled),
+            warnings=warnings,
+        )
 
     def _proven_on(self, store: SavepointStore, whose: str) -> Manifest:
         if self.savepoint != LATEST:
@@ -176,7 +206,7 @@ class Rescale(StateStrategy):
         found = store.latest(Consistency.EXACT, Profile.FULL)
         if found is None:
             raise NotFound(
-                f"{whose} has no exact savepoint on which it could be proven where records lie",
+                f"{whose} has no exact savepoint with its state, on which it could be proven where records lie",
                 next_step="take one first; nothing is stopped before that is proven",
             )
         return found
@@ -214,12 +244,12 @@ class Rescale(StateStrategy):
         )
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
-        return recovery.savepoints_of(tried_of(recovery) or recovery.application_id)
+        return recovery.savepoints_of(in_earnest(recovery).application.id)
 
 
-def tried_of(recovery: RecoveryContext) -> str | None:
-    """The application of which a drill tries a rescale, None for one that gets its numbers in earnest."""
-    return recovery.config.of.application.id if isinstance(recovery.config, SandboxApplication) else None
+def in_earnest(recovery: RecoveryContext) -> ApplicationConfig:
+    """The application that would get these numbers in earnest: that of which a drill tries it, else this one."""
+    return recovery.config.of if isinstance(recovery.config, SandboxApplication) else recovery.config
 
 
 def origin_of(recovery: RecoveryContext, savepoint_id: str) -> Manifest:
@@ -236,12 +266,16 @@ def _topology(recovery: RecoveryContext, text: str) -> DescribedTopology | None:
         return described(text.encode())
     if recovery.config.application.topology_command is not None:
         return described_by_program(recovery)
+    if isinstance(recovery.config, SandboxApplication):
+        # That of the drill is not started yet.
+        real = recovery.config.of
+        return open_application(real.runs, real.application.id, real.application.kind).topology()
     return recovery.application.topology()
 
 
 def _refuse_elsewhere(recovery: RecoveryContext) -> None:
     """Others that have the same topics, or others made of them, know the old numbers."""
-    config, others = recovery.config, [site for site in recovery.sites.names if site != recovery.site]
+    config, others = in_earnest(recovery), [site for site in recovery.sites.names if site != recovery.site]
     why = None
     if not config.dialect.prefixed:
         why = f"an application of {config.dialect.product}, which places records in a way of its own"
@@ -251,7 +285,7 @@ def _refuse_elsewhere(recovery: RecoveryContext) -> None:
         why = f"a clone of {config.clone.of}, whose inputs it reads"
     if why is not None:
         raise Refused(
-            f"{recovery.application_id} is {why}",
+            f"{config.application.id} is {why}",
             next_step="nothing was changed; give its topics other numbers while it is alone, or rebuild its state from the input",
         )
 
@@ -262,11 +296,12 @@ def _check_anew(
     """Raise ``Refused`` for inputs that cannot be created again under their names without a loss, or that other applications read. Those that were ``grown``
     stay, and must have their names too.
     """
-    names = {one.name for one in anew}
-    others = {*recovery.configured(), *(recovery.cluster.groups() if names else ())} - {recovery.application_id}
+    names, config = {one.name for one in anew}, in_earnest(recovery)
+    others = {*recovery.configured(), *(recovery.cluster.groups() if names else ())} - {recovery.application_id, config.application.id}
     owners = {name: whose for name in sorted(names) if (whose := longer_owner(name, "", others)) is not None}
-    declared = recovery.config.declared(manifest.profile, names)
-    groups = [group for group in other_readers(recovery, (), names) if group.committed or group.shares or group.reads] if names else []
+    declared = config.declared(manifest.profile, names)
+    readers = [group for group in other_readers(recovery, (), names) if group.name != config.application.id] if names else []
+    groups = [group for group in readers if group.committed or group.shares or group.reads]
     # A producer that is at work ends its own sooner, and is told to be stopped.
     opened = [
         one for one in recovery.transactions.blocking(_partitions(anew)) if one.hanging or (one.age_seconds or 0) * 1000 > _RECENTLY_MS
@@ -283,17 +318,14 @@ def _check_anew(
             for name in sorted(names)
             if not (_image_of(manifest, name).archived and declared.archives(name, TopicRole.INPUT))
         ),
-        *(
-            f"{name} has another name here (restore.topic_map)"
-            for name in sorted({*names, *grown} & recovery.config.restore.topic_map.keys())
-        ),
+        *(f"{name} has another name here (restore.topic_map)" for name in sorted({*names, *grown} & config.restore.topic_map.keys())),
         *(f"{name} is a topic of application {whose}, whose state it has" for name, whose in owners.items()),
         *(f"group {group.name} reads {first_names(names)} too, and would have to move as well" for group in groups),
         *(f"a transaction is open on {one}" for one in opened),
     ]
     if problems:
         raise Refused(
-            f"inputs of {recovery.application_id} cannot get another number: {'; '.join(problems)}",
+            f"inputs of {config.application.id} cannot get another number: {'; '.join(problems)}",
             next_step="nothing was changed; do what each of these needs. An input that only grows can get more partitions where it is, once nothing in it "
             "is unread: then this takes it as it is",
             problems=problems,

@@ -213,6 +213,12 @@ def test_an_archive_that_was_asked_for_and_never_began_is_told() -> None:
     assert (one.kind, one.remedies) == ("archive-stopped", ("streams-recovery archive orders",))
 
 
+def test_a_drill_of_other_numbers_that_failed_is_told_as_one() -> None:
+    (plain,), (numbers,) = (found(**drill(succeeded=False, reached=None, partitions=tried)) for tried in ("", "orders-in=24"))
+    assert plain.text == "the last drill, d, failed before it began: a restore may fail in the same way"
+    assert numbers.text == "the last drill, d, failed before it began with orders-in=24: a rescale, or a restore, may fail in the same way"
+
+
 def test_an_archiver_at_the_site_that_was_left_is_no_archiver() -> None:
     (one,) = found(**archive(working=False, elsewhere="old-cluster"))
     assert one.kind == "archive-stopped"
