@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY
+from streams_recovery.core.restore.estimate import placing_ms
 from streams_recovery.core.restore.planned import RestoreFacts
 from streams_recovery.core.restore.report import RestoreReport, Verdict
 from streams_recovery.core.words import first_names
@@ -79,12 +80,6 @@ def furthest(journal: Collection[JournalEntry]) -> Phase:
     return max(own, key=lambda phase: phase.rank, default=Phase.OPENED)
 
 
-def _placing_ms(journal: Collection[JournalEntry]) -> int:
-    """How long records were placed anew for other numbers of partitions: until the plan with these was noted."""
-    saved = [entry for entry in journal if entry.phase is Phase.SAVED]
-    return max((entry.at - saved[0].at for entry in saved if entry.result is not None), default=0)
-
-
 def drill_entry(
     *,
     run: str,
@@ -129,7 +124,7 @@ def drill_entry(
         rows=report.rows if report else 0,
         keys_compared=report.keys_compared if report else 0,
         rpo_seconds=None if planned.captured_at is None else _seconds(planned.captured_at, began_at),
-        rto_seconds=None if recovered_at is None else _seconds(began_at + _placing_ms(restored.journal), recovered_at),
+        rto_seconds=None if recovered_at is None else _seconds(began_at + placing_ms(restored.journal), recovered_at),
         succeeded=reached is Phase.CLOSED and proven and not left,
         loss_seconds=None if restored.input_upto is None else _seconds(restored.input_upto, began_at),
     )

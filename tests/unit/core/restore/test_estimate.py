@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, recovery_seconds, seconds_of
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import RateLimits
 
 FREE = RateLimits(records_per_second=None, bytes_per_second=None)
@@ -108,6 +109,11 @@ def test_a_restore_has_recovered_after_all_of_its_time_and_not_only_after_the_la
 def test_the_steps_of_a_restore_are_in_its_journal() -> None:
     whole = journal(*((phase, phase.rank * 1_000) for phase in list(Phase)[1:]))
     assert seconds_of(whole, began_at=-500) == {"save": 2.5, "create": 2, "load": 1, "compare": 1, "start": 4, "catch up": 1}
+    # Behind the state of the stop the records of a rescale were placed anew for a while: the next restore has nothing of that.
+    saved = next(one for one in whole if one.phase is Phase.SAVED)
+    noted = replace(saved, at=saved.at + 1_500, result=ArtifactRef(key="a/work/r/placed-plan.json", sha256="0" * 64))
+    at = whole.index(saved) + 1
+    assert seconds_of((*whole[:at], noted, *whole[at:]), began_at=-500) == {**(seconds_of(whole, began_at=-500) or {}), "create": 0.5}
     broken_off = whole[: Phase.RECOVERED.rank - 1]
     assert seconds_of(broken_off, began_at=0) is None, "one that did not recover is no measure"
     # A topic that was created again on the way is written down with a phase that was reached before.
