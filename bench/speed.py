@@ -51,7 +51,8 @@ from streams_recovery.core.version import VERSION
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.native.librdkafka import SWITCH, native
+from streams_recovery.kafka.native.library import SWITCH
+from streams_recovery.kafka.native.librdkafka import native
 from streams_recovery.operations.restore.load import LOAD_RESULT
 from streams_recovery.operations.savepoint.values import RESULT as COPY_RESULT
 

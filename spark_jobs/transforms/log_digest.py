@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.transforms.rescale_rows import Numbers, bytes_of
+from streams_recovery.kafka.native.library import row_hashes
 
 Hashes = npt.NDArray[np.uint64]
 """Two numbers of 64 bits for each row."""
@@ -154,12 +155,15 @@ def hashes(column: pa.Array) -> Hashes:
     """Of each row of bytes. Null is not empty."""
     data, starts, lengths = bytes_of(column)
     valid = column.is_valid().to_numpy(zero_copy_only=False)
-    data, lengths = np.append(data, np.zeros(_LONG, np.uint8)), np.where(valid, lengths, 0)
-    found = np.zeros((len(column), 2), np.uint64)
-    for above, most in zip((0, *_LENGTHS), _LENGTHS, strict=False):
-        rows = np.flatnonzero((lengths > above) & (lengths <= most))
-        if len(rows):
-            found[rows] = _nh(data, starts[rows], lengths[rows])
+    lengths, found = np.where(valid, lengths, 0), np.zeros((len(column), 2), np.uint64)
+    if (compiled := row_hashes()) is not None:
+        compiled.nh(data, starts, np.where(lengths <= _LONG, lengths, 0), _KEYS, found)
+    else:
+        padded = np.append(data, np.zeros(_LONG, np.uint8))
+        for above, most in zip((0, *_LENGTHS), _LENGTHS, strict=False):
+            rows = np.flatnonzero((lengths > above) & (lengths <= most))
+            if len(rows):
+                found[rows] = _nh(padded, starts[rows], lengths[rows])
     for row in np.flatnonzero(lengths > _LONG):
         whole = hashlib.blake2b(data[starts[row] : starts[row] + lengths[row]].tobytes(), digest_size=16).digest()
         found[row] = np.frombuffer(whole, "<u8")
@@ -191,6 +195,10 @@ def _headers(column: pa.Array) -> Hashes:
 
 def _both(one: Hashes, other: Hashes) -> Hashes:
     """A hash of two."""
+    if (compiled := row_hashes()) is not None:
+        done = np.empty((len(one), 2), np.uint64)
+        compiled.both(np.ascontiguousarray(one), np.ascontiguousarray(other), _ODD, done)
+        return done
     found = (one + _ODD) * _ODD[::-1] ^ other
     for shift in (32, 29):
         found ^= found >> np.uint64(shift)

@@ -18,6 +18,7 @@ from streams_recovery.core.rescale.moved import TopicToPlace
 from streams_recovery.core.rescale.placement import AROUND, MOST_KEYS, PARTITIONERS
 from streams_recovery.core.rescale.values import Unreadable, buffered_moved, without_partition, wrapper_moved
 from streams_recovery.core.state.edit import murmur2
+from streams_recovery.kafka.native.library import row_hashes
 
 Numbers = npt.NDArray[np.int64]
 NOWHERE: Final = -1
@@ -118,6 +119,10 @@ def _big_endian(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) 
 
 def _murmur2(data: npt.NDArray[np.uint8], starts: Numbers, lengths: Numbers) -> npt.NDArray[np.uint32]:
     """As ``core.state.edit.murmur2``, of many."""
+    if (compiled := row_hashes()) is not None:
+        found = np.empty(len(starts), np.uint32)
+        compiled.murmur2(data, starts, lengths, found)
+        return found
     value = _SEED ^ lengths.astype(np.uint32)
     short = np.flatnonzero(lengths <= _LONG)
     active, block = short[lengths[short] >= _INT], 0

@@ -12,7 +12,8 @@ from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.native.librdkafka import SWITCH, native
+from streams_recovery.kafka.native.library import SWITCH
+from streams_recovery.kafka.native.librdkafka import native
 from tests.support.applications.in_place import Here, application_here
 from tests.support.applications.pair import Both, two_applications
 from tests.support.applications.small import Small, small_application

@@ -2,6 +2,7 @@
  *
  * Only structures and functions that rdkafka.h declares are used. Nothing is linked: librdkafka is already in the process, and its functions come in a table
  * (sr_functions). Who calls this owns every buffer, and has made it as large as sr_measure said. Nothing here waits but sr_consume and sr_reports.
+ * The hashes of rows at the end need no librdkafka.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -367,5 +368,61 @@ void sr_reports(void *queue, int timeout_ms, int64_t expected, reports *out) {
         else out->acknowledged++;
       }
     rd.event_destroy(event);
+  }
+}
+
+/* ---- hashes of rows: row i is the ``lengths[i]`` bytes from ``starts[i]`` on ---- */
+
+/* As core.state.edit.murmur2. */
+void sr_murmur2(const uint8_t *data, const int64_t *starts, const int64_t *lengths, int64_t count, uint32_t *out) {
+  const uint32_t m = 0x5bd1e995;
+  for (int64_t row = 0; row < count; row++) {
+    const uint8_t *at = data + starts[row];
+    int64_t left = lengths[row];
+    uint32_t h = 0x9747b28c ^ (uint32_t)left;
+    for (; left >= 4; left -= 4, at += 4) {
+      uint32_t k;
+      memcpy(&k, at, 4);
+      k *= m;
+      h = h * m ^ (k ^ k >> 24) * m;
+    }
+    if (left) {
+      uint32_t k = 0;
+      memcpy(&k, at, (size_t)left);
+      h = (h ^ k) * m;
+    }
+    h = (h ^ h >> 13) * m;
+    out[row] = h ^ h >> 15;
+  }
+}
+
+/* Two hashes of 64 bits, as log_digest._nh: ``keys`` has two for each word and hash, of 32 bits each, ``words`` behind one another. */
+void sr_nh(const uint8_t *data, const int64_t *starts, const int64_t *lengths, int64_t count, const uint64_t *keys, int64_t words, uint64_t *out) {
+  for (int64_t row = 0; row < count; row++) {
+    const uint8_t *at = data + starts[row];
+    uint64_t one = 0, other = 0;
+    int64_t left = lengths[row];
+    for (const uint64_t *k = keys; left > 0; left -= 8, at += 8, k++) {
+      uint64_t word = 0;
+      if (left >= 8) memcpy(&word, at, 8);
+      else memcpy(&word, at, (size_t)left);
+      uint64_t low = word & 0xffffffff, high = word >> 32;
+      one += (low + k[0]) * (high + k[words]) - k[0] * k[words];
+      other += (low + k[2 * words]) * (high + k[3 * words]) - k[2 * words] * k[3 * words];
+    }
+    out[2 * row] = one;
+    out[2 * row + 1] = other;
+  }
+}
+
+/* A hash of two in each row, as log_digest._both. ``one`` and ``other`` have this many numbers in a row: the one, or two of them. */
+void sr_both(const uint64_t *one, int64_t of_one, const uint64_t *other, int64_t of_other, int64_t count, const uint64_t *odd, uint64_t *out) {
+  for (int64_t row = 0; row < count; row++) {
+    for (int64_t at = 0; at < 2; at++) {
+      uint64_t h = (one[row * of_one + at % of_one] + odd[at]) * odd[1 - at] ^ other[row * of_other + at % of_other];
+      h = (h ^ h >> 32) * odd[at];
+      h = (h ^ h >> 29) * odd[at];
+      out[2 * row + at] = h ^ h >> 32;
+    }
   }
 }

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import ctypes as c
 import functools
-import hashlib
 import os
-import pkgutil
-import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,9 +20,8 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.kafka.native.library import SWITCH, NativeUnusable, ours
 
-# Set to "off": every record goes by Python objects.
-SWITCH: Final = "STREAMS_RECOVERY_NATIVE"
 # From the first with all of these functions, to before the next that may lay out its structures anew.
 VERSIONS: Final = (0x02000000, 0x03000000)
 
@@ -193,7 +189,6 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 _GATHER: Final[Mapping[str, tuple[Any, ...]]] = {
     "functions": (None, _POINTER),
-    "source": (c.c_uint64,),
     "measure": (None, _POINTER, c.c_int64, c.POINTER(GatherRange), c.c_int64, c.POINTER(GatherSizes)),
     "gather": (None, _POINTER, c.POINTER(GatherRange), c.POINTER(GatherSizes), c.POINTER(Rows)),
     "next_error": (c.c_int64, _POINTER, c.c_int64, c.c_int64),
@@ -206,15 +201,11 @@ _GATHER: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 
 
-class NativeUnusable(Exception):
-    """The reason why the compiled way is not taken in this process."""
-
-
 class Native:
     """The functions of both libraries: ``rd_<name>`` is librdkafka's ``rd_kafka_<name>``, ``sr_<name>`` is ours. None of them holds Python's lock."""
 
     def __init__(self, librdkafka: c.CDLL, ours: c.CDLL) -> None:
-        """Raises ``NativeUnusable`` when librdkafka is of a version that was not examined, or ours was compiled from another source."""
+        """Raises ``NativeUnusable`` when librdkafka is of a version that was not examined."""
         try:
             for library, prefix, mine, functions in ((librdkafka, "rd_kafka_", "rd_", _FUNCTIONS), (ours, "sr_", "sr_", _GATHER)):
                 for name, (result, *arguments) in functions.items():
@@ -227,8 +218,6 @@ class Native:
         version = self.rd_version()
         if not VERSIONS[0] <= version < VERSIONS[1]:
             raise NativeUnusable(f"librdkafka's version {version:#010x} was never tried")
-        if self.sr_source() != source_number(_carried("gather.c")):
-            raise NativeUnusable("it was compiled from another source: install this package again")
         self.sr_functions(table)
 
     def __getattr__(self, name: str) -> Any:
@@ -294,22 +283,12 @@ def native() -> Native | None:
 @functools.cache
 def _tried_out() -> Native | None:
     try:
-        found = Native(_librdkafka(), _ours())
+        found = Native(_librdkafka(), ours())
         _try_out(found)
     except (NativeUnusable, OSError, KafkaException) as error:
         _LOGGER.warning("records are read and written without compiled code, which takes about twice as long: %s", error)
         return None
     return found
-
-
-def source_number(source: bytes) -> int:
-    """The number by which the compiled library names its source."""
-    return int.from_bytes(hashlib.sha256(source).digest()[:8], "big")
-
-
-def library_name(machine: str) -> str:
-    """The file of the library for such a machine, as ``platform.machine()`` calls it. With a version, so that Python does not take it for a module."""
-    return f"gather-{machine}.so.1"
 
 
 def _librdkafka() -> c.CDLL:
@@ -321,32 +300,6 @@ def _librdkafka() -> c.CDLL:
     if len(paths) != 1:
         raise NativeUnusable(f"{len(paths)} libraries called librdkafka are loaded")
     return c.CDLL(paths.pop())
-
-
-def _ours() -> c.CDLL:
-    name = library_name(platform.machine())
-    path = Path(__file__).with_name(name)
-    if path.is_file():
-        return c.CDLL(str(path))
-    # Spark gives its workers the package as a zip, from which nothing can be loaded; a file without a name needs no directory that may be written to.
-    if not hasattr(os, "memfd_create"):
-        raise NativeUnusable("this Python was built without memfd_create, which a library out of a zip needs")
-    handle = os.memfd_create(name)
-    try:
-        os.write(handle, _carried(name))
-        return c.CDLL(f"/proc/self/fd/{handle}")
-    finally:
-        os.close(handle)
-
-
-def _carried(name: str) -> bytes:
-    try:
-        data = pkgutil.get_data(__package__, name)
-    except OSError:
-        data = None
-    if data is None:
-        raise NativeUnusable(f"this installation has no {name}")
-    return data
 
 
 def _try_out(native: Native) -> None:

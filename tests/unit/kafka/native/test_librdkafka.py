@@ -12,43 +12,48 @@ import zipfile
 import pytest
 
 from streams_recovery.engine.spark_home import build_package
-from streams_recovery.kafka.native import librdkafka
-from streams_recovery.kafka.native.librdkafka import SWITCH, Message, Native, NativeUnusable, library_name, native, source_number
+from streams_recovery.kafka.native import library, librdkafka
+from streams_recovery.kafka.native.library import SWITCH, NativeUnusable, library_name, row_hashes, source_number
+from streams_recovery.kafka.native.librdkafka import Message, Native, native
 
 
 @pytest.fixture
 def untried():
-    librdkafka._tried_out.cache_clear()
+    for cached in (librdkafka._tried_out, library._loaded):
+        cached.cache_clear()
     yield
-    librdkafka._tried_out.cache_clear()
+    for cached in (librdkafka._tried_out, library._loaded):
+        cached.cache_clear()
 
 
 def test_it_is_used_here():
     """Without it every other test would pass all the same."""
     assert isinstance(native(), Native)
     assert native() is native(), "tried out once a process"
+    assert row_hashes() is not None
 
 
 def test_it_can_be_switched_off(monkeypatch):
     monkeypatch.setenv(SWITCH, "off")
-    assert native() is None
+    assert (native(), row_hashes()) == (None, None)
 
 
 @pytest.mark.usefixtures("untried")
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
+    ("module", "name", "value", "why"),
     [
-        ("VERSIONS", (0x03000000, 0x04000000), "was never tried"),
-        ("source_number", lambda _: 5, "compiled from another source"),
-        ("library_name", lambda _: "gather-of-no-machine.so.1", "has no gather-of-no-machine.so.1"),
-        ("_GATHER", {**librdkafka._GATHER, "new_function": (None,)}, "a function is missing"),
-        ("_librdkafka", lambda: ctypes.CDLL("/nowhere"), "/nowhere"),
+        (librdkafka, "VERSIONS", (0x03000000, 0x04000000), "was never tried"),
+        (library, "source_number", lambda _: 5, "compiled from another source"),
+        (library, "library_name", lambda _: "gather-of-no-machine.so.1", "has no gather-of-no-machine.so.1"),
+        (librdkafka, "_GATHER", {**librdkafka._GATHER, "new_function": (None,)}, "a function is missing"),
+        (librdkafka, "_librdkafka", lambda: ctypes.CDLL("/nowhere"), "/nowhere"),
     ],
 )
-def test_what_does_not_fit_is_not_used_and_said_once(monkeypatch, caplog, name, value, why):
-    monkeypatch.setattr(librdkafka, name, value)
+def test_what_does_not_fit_is_not_used_and_said_once(monkeypatch, caplog, module, name, value, why):
+    monkeypatch.setattr(module, name, value)
     with caplog.at_level(logging.WARNING):
         assert (native(), native()) == (None, None)
+    assert (row_hashes() is None) == (module is library)
     (told,) = caplog.messages
     assert why in told
     assert "takes about twice as long" in told
@@ -56,7 +61,7 @@ def test_what_does_not_fit_is_not_used_and_said_once(monkeypatch, caplog, name, 
 
 @pytest.mark.usefixtures("untried")
 def test_a_python_without_files_in_memory_goes_without(monkeypatch, caplog):
-    monkeypatch.setattr(librdkafka, "__file__", "/package.zip/librdkafka.py")
+    monkeypatch.setattr(library, "__file__", "/package.zip/library.py")
     monkeypatch.delattr(os, "memfd_create")
     with caplog.at_level(logging.WARNING):
         assert native() is None
@@ -73,7 +78,7 @@ def test_a_structure_with_another_layout_is_found_out(monkeypatch):
     found = native()
     monkeypatch.setitem(librdkafka._FUNCTIONS, "event_message_next", (ctypes.POINTER(OtherMessage), ctypes.c_void_p))
     with pytest.raises(NativeUnusable, match="other structures here"):
-        librdkafka._try_out(Native(librdkafka._librdkafka(), librdkafka._ours()))
+        librdkafka._try_out(Native(librdkafka._librdkafka(), library.ours()))
     assert native() is found
 
 
@@ -81,11 +86,11 @@ def test_a_worker_uses_it_out_of_the_package_of_a_job(tmp_path):
     package = build_package(tmp_path)
     names = zipfile.ZipFile(package).namelist()
     assert {f"streams_recovery/kafka/native/{library_name(machine)}" for machine in ("x86_64", "aarch64")} <= set(names)
-    program = "import streams_recovery.kafka.native.librdkafka as found; print(found.__file__, found.native() is not None, found.source_number(b''))"
+    program = "from streams_recovery.kafka.native import librdkafka as one, library as other; print(one.__file__, one.native() and other.row_hashes() and True)"
     done = subprocess.run(
         [sys.executable, "-c", program], env={"PYTHONPATH": str(package)}, capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    file, used, _ = done.stdout.split()
+    file, used = done.stdout.split()
     assert file.startswith(str(package))
     assert (used, done.stderr) == ("True", "")
 

@@ -11,9 +11,15 @@ import pytest
 
 from spark_jobs.transforms import log_digest
 from spark_jobs.transforms.log_digest import NOTHING, LogDigest, LogHeld, hashes
+from streams_recovery.kafka.native.library import SWITCH
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 
 BYTES = [None, b"", b"\0", b"\0" * 8, b"\0" * 9, b"a" * 7, b"a" * 8, b"a" * 33, b"b" * 127, b"b" * 1024, b"b" * 1025, b"c" * 5_000]
+
+
+@pytest.fixture(autouse=True, params=["compiled", "plain"])
+def way(request, monkeypatch):
+    monkeypatch.setenv(SWITCH, "on" if request.param == "compiled" else "off")
 
 
 def batch_of(rows):
@@ -59,6 +65,15 @@ def test_each_row_of_bytes_has_a_hash_of_its_own_wherever_it_stands():
     for at in range(len(BYTES)):
         assert (hashes(pa.array(BYTES, pa.binary()).slice(at, 1)) == whole[at]).all()
         assert (hashes(pa.array([BYTES[at]], pa.binary())) == whole[at]).all()
+
+
+def test_compiled_code_and_numpy_have_the_same_digest(tmp_path, monkeypatch):
+    rows, column = rows_of(), pa.array([*BYTES, *(bytes(range(length)) for length in range(200))], pa.binary())
+    found = []
+    for switch in ("on", "off"):
+        monkeypatch.setenv(SWITCH, switch)
+        found.append((hashes(column).tolist(), held(tmp_path, rows), held(tmp_path, rows, versions=True, ordered=True)))
+    assert found[0] == found[1]
 
 
 def test_each_bit_changes_both_numbers():

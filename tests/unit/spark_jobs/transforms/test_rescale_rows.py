@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import numpy as np
@@ -16,6 +17,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import KeyForm
 from streams_recovery.core.rescale.moved import TopicToPlace
 from streams_recovery.core.rescale.placement import RescaledTopic, partition_of
+from streams_recovery.kafka.native.library import SWITCH
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 
 FORMS = [form for form in KeyForm if form is not KeyForm.OWN]
@@ -41,9 +43,11 @@ def batch(rows: list[tuple[int, int, bytes | None]]) -> pa.RecordBatch:
 )
 def test_keys_are_placed_as_one_at_a_time(keys: list[bytes | None], partitions: int, skipped: int) -> None:
     rows = batch([(offset, 1, key) for offset, key in enumerate(keys)]).slice(skipped)
-    for form in FORMS:
+    for form, switch in itertools.product(FORMS, ("on", "off")):
         wanted = [NOWHERE if key is None or (found := partition_of(form, key, partitions)) is None else found for key in keys[skipped:]]
-        assert places(TOPIC, form, rows, partitions).tolist() == wanted
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv(SWITCH, switch)
+            assert places(TOPIC, form, rows, partitions).tolist() == wanted
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 30), max_size=5), max_size=4), min_size=1, max_size=4))
