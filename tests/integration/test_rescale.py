@@ -26,7 +26,7 @@ from streams_recovery.operations.rescale.derive import plan_derivation
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.strategies import Rescale, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.workflows.restore import PREPARE_TOPICS, RESCALE
+from streams_recovery.workflows.restore import KEEP_PLACED, PREPARE_TOPICS, RESCALE
 from tests.support.applications import shape_inputs, shape_oracles
 from tests.support.applications.counting import Counting
 from tests.support.applications.shape_inputs import ZERO, part
@@ -197,6 +197,20 @@ def test_a_record_that_comes_behind_the_savepoint_of_the_stop_is_not_deleted(cou
         counting.feed("z")
         with pytest.raises(PlanChanged, match="records came to"):
             runner.take((PREPARE_TOPICS,), results).require(PREPARE_TOPICS)
+        restore.abandon(recovery, ticket)
+    assert [key for key, _ in counting.rows(counting.input)] == list("abcabz")
+
+
+def test_a_producer_that_wrote_while_records_were_placed_does_not_stand_still(counting: Counting, in_session: Submitter) -> None:
+    counting.savepoint(in_session)
+    with counting.recovery() as recovery:
+        runner = Runner(recovery=recovery, submitter=in_session, say=print)
+        steps = RESCALE.steps[: STEPS.index("place_records") + 1]
+        ticket = begun(runner, asking(counting, recovery))
+        results = runner.take(steps, {RESCALE.opening.name: ticket}).results
+        counting.feed("z")
+        with pytest.raises(Refused, match="a producer writes to"):
+            runner.take((KEEP_PLACED,), results).require(KEEP_PLACED)
         restore.abandon(recovery, ticket)
     assert [key for key, _ in counting.rows(counting.input)] == list("abcabz")
 

@@ -283,7 +283,7 @@ KEEP_PLACED: Final = Step(
     name="keep_placed",
     call=rescale.keep_placed,
     result=rescale.PlacedSummary,
-    needs=(OPEN_RESTORE, PLACE_RECORDS.file),
+    needs=(OPEN_RESTORE, PLACE_RECORDS.part(lambda placed: placed.plan), PLACE_RECORDS.file),
     done_in=Phase.DESTROYING,
     message=lambda placed: (
         f"savepoint {placed.savepoint_id}: {placed.records} records placed anew, {placed.keys} keys with the same newest values"

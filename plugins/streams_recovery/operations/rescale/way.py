@@ -12,7 +12,7 @@ from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.rescale.moved import with_grown
+from streams_recovery.core.rescale.moved import RescaleResult, with_grown
 from streams_recovery.core.rescale.numbers import to_place
 from streams_recovery.core.rescale.placement import RescaledTopic
 from streams_recovery.core.restore.parts.rescale import RescalePart, Rescaling
@@ -22,13 +22,15 @@ from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rescale.derive import checked_result, plan_derivation, proofs_of, publish_derived
 from streams_recovery.operations.restore.checks import check_same_targets
-from streams_recovery.operations.restore.moments import check_still
+from streams_recovery.operations.restore.moments import LogsSeen, check_still, logs_seen
 from streams_recovery.operations.restore.open import approved_plan, guarded, note
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.strategies import FromSavepoint, Rescale
 from streams_recovery.operations.restore.strategies.rescale import check_grown
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.operations.unfinished import PLACED
+
+SEEN = "producers-seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,21 +68,22 @@ def check_proof(recovery: RecoveryContext, ticket: RestoreTicket, result: Artifa
 
 
 def plan_placing(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
-    """The job that places the records anew; of a drill without other numbers there is none. Raises ``NotExact`` for the savepoint of the stop, and ``Refused``
-    for unread records in a grown input.
+    """The job that places the records anew, and a look at the inputs that are created again: producers must stand still from there on. Of a drill without other
+    numbers there is no job. Raises ``NotExact`` for the savepoint of the stop, and ``Refused`` for unread records in a grown input.
     """
     guarded(recovery, ticket, at_least=Phase.SAVED, before=Phase.DESTROYING)
     if isinstance(ticket.request, FromSavepoint):
         return NO_JOB
     found = _rescaling(recovery, ticket)
-    source = _source(recovery, ticket, found)
-    return plan_derivation(recovery, source, _topics(found), work=ticket.restore_id, prove_only=False)
+    source, anew = _source(recovery, ticket, found), _anew(found)
+    job = plan_derivation(recovery, source, _topics(found), work=ticket.restore_id, prove_only=False)
+    return replace(job, plan=recovery.artifacts.write(ticket.restore_id, SEEN, logs_seen(recovery, anew)) if anew else None)
 
 
-def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: ArtifactRef | None) -> PlacedSummary:
-    """Publish the savepoint with the records placed anew, and note the plan that restores it. A drill publishes nothing, and without other numbers has nothing
-    to note. Raises ``Refused`` while producers write to inputs that are
-    created again, ``Damaged`` where keys differ, and ``PlanChanged`` where other topics would be replaced than was approved.
+def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, seen: ArtifactRef | None, result: ArtifactRef | None) -> PlacedSummary:
+    """Publish the savepoint with the records placed anew, and note the plan that restores it. ``seen`` is the look that was taken before the job. A drill
+    publishes nothing, and without other numbers has nothing to note. Raises ``Refused`` while producers write to inputs that are created again, ``Damaged``
+    where keys differ, and ``PlanChanged`` where other topics would be replaced than was approved.
     """
     guarded(recovery, ticket, at_least=Phase.SAVED, before=Phase.DESTROYING)
     if result is None or not isinstance(ticket.request, Rescale):
@@ -96,10 +99,11 @@ def keep_placed(recovery: RecoveryContext, ticket: RestoreTicket, result: Artifa
         made = publish_derived(recovery, source, topics, result, run=ticket)
         logs = () if made.provenance.rescaled_from is None else made.provenance.rescaled_from.topics
         request = replace(ticket.request, derived=made.savepoint_id)
-    old = {one.name: one.old for one in found.placed}
-    anew = [TopicPartition(name, number) for name in found.anew for number in range(old[name])]
-    if anew:
-        check_still(recovery, anew, float(recovery.config.restore.producers_still_seconds))
+    if anew := _anew(found):
+        first = None if seen is None else recovery.artifacts.read_own(LogsSeen, ticket.restore_id, seen)
+        # By the job's own clock: the tasks before and behind it may be on machines whose clocks differ.
+        passed = 0.0 if seen is None else recovery.artifacts.read_own(RescaleResult, ticket.restore_id, result).seconds
+        check_still(recovery, anew, float(recovery.config.restore.producers_still_seconds), first=first, passed=passed)
     planned = plan(recovery, request)
     rescaled = replace(found, ends=dict(planned.part.replaced_ends), logs=logs, result=planned.part.placed)
     planned = replace(planned, part=RescalePart(rescaled=rescaled))
@@ -135,6 +139,11 @@ def _no_rescale(ticket: RestoreTicket) -> Refused:
 
 def _topics(found: Rescaling) -> tuple[RescaledTopic, ...]:
     return to_place(found.placed, history=found.history)
+
+
+def _anew(found: Rescaling) -> list[TopicPartition]:
+    old = {one.name: one.old for one in found.placed}
+    return [TopicPartition(name, number) for name in found.anew for number in range(old[name])]
 
 
 def _source(recovery: RecoveryContext, ticket: RestoreTicket, found: Rescaling) -> Manifest:

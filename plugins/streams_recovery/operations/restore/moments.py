@@ -30,6 +30,7 @@ from streams_recovery.core.restore.point_in_time import (
 )
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import AS_OF, IN_PLACE
+from streams_recovery.core.savepoint.writers import ProducerProgress
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.core.topic_settings import compacts
 from streams_recovery.core.waiting import pause
@@ -264,16 +265,33 @@ def _archive(recovery: RecoveryContext, begin: MomentSource) -> Manifest:
     return recovery.savepoints.read(begin.part.archive)
 
 
-def check_still(recovery: RecoveryContext, partitions: Collection[TopicPartition], seconds: float) -> None:
-    """Look twice, so far apart, at ends and at how far producers have come. Raises ``Refused`` naming what moved."""
-    first = _seen(recovery, partitions)
-    pause(seconds, f"producers to show themselves in {len(partitions)} partitions of inputs")
-    check_stood_still(first, _seen(recovery, partitions), seconds)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogsSeen:
+    """The ends of logs, and how far producers have come in them, at one moment."""
+
+    ends: Mapping[TopicPartition, int]
+    written: Mapping[TopicPartition, tuple[ProducerProgress, ...]]
+
+    @property
+    def by_log(self) -> dict[TopicPartition, Any]:
+        return {tp: (end, self.written[tp]) for tp, end in self.ends.items()}
 
 
-def _seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Any]:
-    written, ends = recovery.transactions.written(partitions), recovery.cluster.high_watermarks(list(partitions))
-    return {tp: (ends[tp], written[tp]) for tp in partitions}
+def logs_seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> LogsSeen:
+    """The first look of ``check_still``."""
+    written = recovery.transactions.written(partitions)
+    return LogsSeen(ends=recovery.cluster.high_watermarks(list(partitions)), written=written)
+
+
+def check_still(
+    recovery: RecoveryContext, partitions: Collection[TopicPartition], seconds: float, *, first: LogsSeen | None = None, passed: float = 0
+) -> None:
+    """Look twice, so far apart, at ends and at how far producers have come. The ``first`` look may have been taken before: so many seconds have ``passed``
+    since then at least. Raises ``Refused`` naming what moved.
+    """
+    before = logs_seen(recovery, partitions) if first is None else first
+    pause(seconds - passed, f"producers to show themselves in {len(partitions)} partitions of inputs")
+    check_stood_still(before.by_log, logs_seen(recovery, partitions).by_log, max(seconds, passed))
 
 
 def other_readers(recovery: RecoveryContext, may_move: Collection[str], names: Collection[str]) -> list[OtherGroup]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.parts.moment import MomentPart, PointInTime
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut
 from streams_recovery.core.restore.rebuild import Placed
+from streams_recovery.operations.restore import moments
 from streams_recovery.operations.restore.moments import MomentSource, moment_warnings
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
@@ -71,3 +75,20 @@ def test_versions_that_may_have_been_compacted_away_are_named(role: TopicRole, l
 
 def test_a_global_that_is_read_as_it_is_now_is_named() -> None:
     assert said(TopicRole.GLOBAL, made=False) == ("global topics are read as they are now, not as of the moment: past.in",)
+
+
+def test_a_look_that_was_taken_before_shortens_the_wait_by_what_has_passed_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    tp, end, waited = TopicPartition("in", 0), [5], list[float]()
+    recovery: Any = SimpleNamespace(
+        transactions=SimpleNamespace(written=lambda tps: dict.fromkeys(tps, ())),
+        cluster=SimpleNamespace(high_watermarks=lambda tps: dict.fromkeys(tps, end[0])),
+    )
+    monkeypatch.setattr(moments, "pause", lambda seconds, _: waited.append(seconds))
+    first = moments.logs_seen(recovery, [tp])
+    moments.check_still(recovery, [tp], 30)
+    moments.check_still(recovery, [tp], 30, first=first, passed=12)
+    assert waited == [30, 18]
+    end[0] += 1
+    moments.check_still(recovery, [tp], 30)
+    with pytest.raises(Refused, match="within 40 s something came"):
+        moments.check_still(recovery, [tp], 30, first=first, passed=40)
