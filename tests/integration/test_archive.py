@@ -347,7 +347,7 @@ def test_the_command_hands_over_and_one_that_is_killed_leaves_what_it_had_record
     lock = archive.archive_lock(recovery)
     held = lock.holder()
     assert held is not None
-    assert printed == f"streams-recovery unlock small {held.owner}"
+    assert printed == f"streams-recovery unlock small {held.owner} --configs {tmp_path}"
     assert lock.take_from(held.owner)
     third = command(archived, tmp_path, "--for", "2")
     said, _ = third.communicate(timeout=90)
