@@ -18,7 +18,17 @@ from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.log_digest import NOTHING, LogDigest, LogHeld
 from spark_jobs.transforms.one_process import Tasks
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.rescale_rows import NOWHERE, Numbers, check_own, in_stream_time, places, timed, values_moved, without_partitions
+from spark_jobs.transforms.rescale_rows import (
+    NOWHERE,
+    Numbers,
+    check_own,
+    has_partitions,
+    in_stream_time,
+    places,
+    timed,
+    values_moved,
+    without_partitions,
+)
 from spark_jobs.transforms.segment_reader import archived_batches, stored_segment
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged
@@ -30,11 +40,14 @@ from streams_recovery.core.rescale.moved import PartitionPlaced, PartitionToPlac
 from streams_recovery.core.rescale.placement import MOST_KEYS, FormFailed, FormPair, FormProof, PartitionSeen, candidates, proven
 from streams_recovery.core.rescale.values import PrimarySide
 from streams_recovery.segments.files import workspace
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
 
 # New partitions that one task writes: of more, several tasks read the same old ones.
 _WRITTEN_AT_ONCE: Final = 8
 # Old partitions that one task reads by row groups in memory: of more they wait on the disk.
 _READ_AT_ONCE: Final = 8
+# Values are most of the bytes of a log, and few of them name partitions.
+_NO_VALUES: Final = [name for name in SEGMENT_SCHEMA.names if name != "value"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +154,24 @@ def prove(topic: TopicToPlace, access: JobAccess, *, digest: bool) -> PartitionP
     """What the records of the one partition of ``topic`` obey, and with ``digest`` what it holds. Runs in a task."""
     (part,) = topic.partitions
     with workspace("records are proven to lie where their keys are") as directory:
-        holding = _digest_of(directory, topic) if digest else None
-        rows = counted(_rows(topic, part, access))
-        seen = _seen(topic, part, rows if holding is None else _digested(rows, topic, None, holding))
-        return PartitionProven(seen=seen, held=NOTHING if holding is None else holding.held())
+        if digest:
+            holding = _digest_of(directory, topic)
+            seen = _seen(topic, part, _digested(counted(_rows(topic, part, access)), topic, None, holding))
+            return PartitionProven(seen=seen, held=holding.held())
+        try:
+            columns = SEGMENT_SCHEMA.names if topic.topic.own else _NO_VALUES
+            seen = _seen(topic, part, counted(_rows(topic, part, access, columns=columns)))
+        except _ValuesNeeded:
+            seen = _seen(topic, part, counted(_rows(topic, part, access)))
+        return PartitionProven(seen=seen, held=NOTHING)
+
+
+class _ValuesNeeded(Exception):
+    """Raised where what is to be proven of rows is in their values, and these were not read."""
 
 
 def _seen(topic: TopicToPlace, part: PartitionToPlace, rows: Iterator[pa.RecordBatch]) -> PartitionSeen:
+    """Raises ``_ValuesNeeded``."""
     tried, failed = list(candidates(topic.topic, topic.kind)), list[FormFailed]()
     differ, keys, own = set[tuple[KeyForm, KeyForm]](), set[bytes](), dict[bytes, int]()
     records, keyless, moments = 0, 0, True
@@ -163,7 +187,11 @@ def _seen(topic: TopicToPlace, part: PartitionToPlace, rows: Iterator[pa.RecordB
                 tried.remove(form)
         if tried == [KeyForm.OWN]:
             check_own(topic, batch, here, own)
-        values_moved(topic, tried[0] if len(tried) == 1 else None, batch, here, here)
+        obeyed = tried[0] if len(tried) == 1 else None
+        if "value" in batch.schema.names:
+            values_moved(topic, obeyed, batch, here, here)
+        elif has_partitions(topic, obeyed, batch, here):
+            raise _ValuesNeeded
         new = {form: places(topic, form, batch, topic.topic.new) for form in tried if len(tried) > 1}
         differ |= {(one, other) for one in new for other in new if one < other and not np.array_equal(new[one], new[other])}
         if len(keys) < MOST_KEYS:
@@ -179,11 +207,18 @@ def _seen(topic: TopicToPlace, part: PartitionToPlace, rows: Iterator[pa.RecordB
     )
 
 
-def _rows(topic: TopicToPlace, part: PartitionToPlace, access: JobAccess, *, read: bool | None = None) -> Iterator[pa.RecordBatch]:
+def _rows(
+    topic: TopicToPlace,
+    part: PartitionToPlace,
+    access: JobAccess,
+    *,
+    read: bool | None = None,
+    columns: Sequence[str] = SEGMENT_SCHEMA.names,
+) -> Iterator[pa.RecordBatch]:
     """The rows of an old partition that are placed; with ``read`` those that were read, or those that were not."""
     first = part.unread_from if read is False or not topic.topic.history else 0
     files = [file for file in part.files if file.last_offset >= first and (not read or file.first_offset < part.unread_from)]
-    for batch in archived_batches(access.repository(), files, on_disk=len(topic.partitions) > _READ_AT_ONCE):
+    for batch in archived_batches(access.repository(), files, on_disk=len(topic.partitions) > _READ_AT_ONCE, columns=columns):
         offsets = batch.column("offset")
         rows = batch if offsets[0].as_py() >= first else batch.filter(pc.greater_equal(offsets, first))
         yield rows.filter(pc.less(rows.column("offset"), part.unread_from)) if read else rows

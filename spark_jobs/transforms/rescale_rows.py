@@ -192,6 +192,11 @@ def _next_head(log: Iterator[pa.RecordBatch], before: np.int64 | None) -> _Head 
     return _Head(batch, times if before is None else np.maximum(times, before))
 
 
+def has_partitions(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers) -> bool:
+    """True if values among these rows name partitions. Needs no values."""
+    return topic.primary is not None or bool(_in_buffer(topic, form, batch, old))
+
+
 def values_moved(topic: TopicToPlace, form: KeyForm | None, batch: pa.RecordBatch, old: Numbers, new: Numbers) -> pa.Array:
     """The values of rows that go from partitions ``old`` to ``new``. Raises ``Refused`` for one that names other partitions than where it lay."""
     values, side, buffered = batch.column("value"), topic.primary, _in_buffer(topic, form, batch, old)

@@ -17,14 +17,17 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.segments.files import workspace
 from streams_recovery.segments.queries import fetch
+from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 
 _NO_END = 2**63 - 1
 
 
-def archived_batches(repository: Repository, files: Sequence[SegmentFile], *, on_disk: bool = False) -> Iterator[pa.RecordBatch]:
+def archived_batches(
+    repository: Repository, files: Sequence[SegmentFile], *, on_disk: bool = False, columns: Sequence[str] = SEGMENT_SCHEMA.names
+) -> Iterator[pa.RecordBatch]:
     """All rows of ``files``, in this order. Each file is fetched whole and its hash compared before one of its rows is handed out. For many logs at once their
-    rows wait ``on_disk``.
+    rows wait ``on_disk``, with all ``columns``.
 
     Needs local space for the largest file, and memory for one batch. Raises ``Damaged`` naming the file.
     """
@@ -35,7 +38,9 @@ def archived_batches(repository: Repository, files: Sequence[SegmentFile], *, on
         path = directory / "segment.parquet"
         for file in files:
             fetch(repository, file, path)
-            yield from read_segment(path, file, repository.data_keys, by=waiting_in(directory / "rows.arrow") if on_disk else iter)
+            yield from read_segment(
+                path, file, repository.data_keys, by=waiting_in(directory / "rows.arrow") if on_disk else iter, columns=columns
+            )
 
 
 def stored_segment(

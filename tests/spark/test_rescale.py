@@ -286,6 +286,7 @@ BAD = {
         lambda log: one_in(log, default_partition(b"k", 4), b"k", buffered((default_partition(b"k", 4) + 1) % 4, 1), V3),
         "was buffered from partition",
     ),
+    "no buffer of a join": (KeyForm.TIME_FIRST, StoreKind.UNKNOWN, lambda log: log, "no record of a buffer"),
     "the kind is wrong": (KeyForm.WHOLE, StoreKind.WINDOW, lambda log: log, "no known part of the keys"),
 }
 
@@ -297,6 +298,20 @@ def test_what_cannot_be_placed_is_refused_by_the_proof_alone(run, access, tmp_pa
     with pytest.raises(Refused, match=why) as refused:
         run(log.placed(RescaledTopic(name=log.name, old=4, new=12), kind), prove_only=True)
     assert {"topic", "partition", "offset"} <= set(refused.value.facts)
+
+
+def test_the_proof_alone_reads_no_values_where_none_names_a_partition(access, tmp_path, monkeypatch):
+    log = Log(access, tmp_path, "app-totals-changelog", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number)
+    work, batches, with_values = log.placed(RescaledTopic(name=log.name, old=4, new=3), StoreKind.KEY_VALUE), job.archived_batches, []
+
+    def noted(*files, columns, **kind):
+        with_values.append("value" in columns)
+        return batches(*files, columns=columns, **kind)
+
+    monkeypatch.setattr(job, "archived_batches", noted)
+    proof = job.rescale(OneProcess(), replace(spec_of(), topics=(work,), prove_only=True), access).proofs
+    assert with_values == [False] * 4
+    assert job.rescale(OneProcess(), replace(spec_of(), topics=(work,)), access).proofs == proof
 
 
 def test_a_subscription_of_another_partition_is_refused(run, access, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -91,9 +91,12 @@ def encode_segment(
 Passing = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def read_segment(path: Path, file: SegmentFile, keys: SegmentKeys = NO_KEYS, *, by: Passing = iter) -> Iterator[pa.RecordBatch]:
+def read_segment(
+    path: Path, file: SegmentFile, keys: SegmentKeys = NO_KEYS, *, by: Passing = iter, columns: Sequence[str] = SEGMENT_SCHEMA.names
+) -> Iterator[pa.RecordBatch]:
     """The rows of the segment at ``path``, in order, in batches of about ``READ_BYTES``. ``file`` is what its manifest says of it, ``keys`` are those of its
-    repository. The rows of a row group pass ``by``: Arrow keeps what it needs to read one until all of them have passed.
+    repository. The rows of a row group pass ``by``: Arrow keeps what it needs to read one until all of them have passed. Of ``columns`` alone memory and time
+    are less.
 
     Memory is bounded by one row group, and that by what ``file`` says. Raises ``Damaged`` when it cannot be read as a segment with so many rows. It does
     not check the file's hash: see ``sha256_of``.
@@ -101,8 +104,8 @@ def read_segment(path: Path, file: SegmentFile, keys: SegmentKeys = NO_KEYS, *, 
     with path.open("rb") as handle, open_segment(handle, file, keys, path=path) as segment:
         # One group after the other: asked for all of them, Arrow keeps what it has read of the file until its end.
         for group, count in enumerate(segment.rows):
-            rows = max(16, min(20_000, READ_BYTES * count // segment.unpacked(group, SEGMENT_SCHEMA.names)))
-            yield from by(segment.batches(group, SEGMENT_SCHEMA.names, rows=rows))
+            rows = max(16, min(20_000, READ_BYTES * count // segment.unpacked(group, columns)))
+            yield from by(segment.batches(group, columns, rows=rows))
 
 
 def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None, *, keys: SegmentKeys = NO_KEYS) -> tuple[SegmentFile, bool]:
