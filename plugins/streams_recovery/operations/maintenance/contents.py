@@ -280,8 +280,7 @@ def leftovers(recovery: RecoveryContext) -> Leftovers:
     """All leftovers at this moment, those of drills too. Only the holder of the application's lock knows that no run needs them: an earlier holder has lost the
     lock, and its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
     """
-    drills = drills_of(recovery)
-    found = [_left_of(recovery), *([] if drills is None or _was_an_application(drills) else [_left_of(drills)])]
+    found = [_left_of(one) for one in (recovery, drills_of(recovery)) if one is not None]
     return Leftovers(
         work=tuple(work for one in found for work in one.work),
         kept=tuple(work for one in found for work in one.kept),
@@ -292,12 +291,15 @@ def leftovers(recovery: RecoveryContext) -> Leftovers:
 
 def drills_of(recovery: RecoveryContext) -> RecoveryContext | None:
     """The part of the repository that the drills of this application write to, with its lock; None without drills. Only the application's own maintenance looks
-    after it.
+    after it. None too where the part has what no drill leaves: what is not needed there, only the expiry of the application knows that had this id.
     """
     drill = recovery.config.drill
     if drill is None or not drill.enabled or drill.application_id == recovery.application_id:
         return None
     layout = Layout(drill.application_id)
+    named = (layout.savepoints, layout.safety.savepoints, layout.published_prefix, layout.retired_prefix, layout.archive)
+    if any(any(recovery.repository.keys(one)) for one in named):
+        return None
     return replace(
         recovery,
         layout=layout,
@@ -328,15 +330,6 @@ def _unneeded_keys(recovery: RecoveryContext) -> list[StoredFile]:
         return []
     objects = recovery.repository.keys(f"{recovery.layout.application_id}/")
     return retention.unneeded_keys(wrapped, objects, now=recovery.clock(), grace_ms=grace_ms(recovery))
-
-
-def _was_an_application(drills: RecoveryContext) -> bool:
-    """True where the part of drills has what no drill leaves: savepoints, those that have expired too, or an archive. What is not needed there, only that
-    application's own expiry knows.
-    """
-    layout = drills.layout
-    named = (layout.savepoints, layout.safety.savepoints, layout.published_prefix, layout.retired_prefix, layout.archive)
-    return any(any(drills.repository.keys(one)) for one in named)
 
 
 def _placed_by_drills(recovery: RecoveryContext) -> Iterable[StoredFile]:

@@ -345,6 +345,7 @@ def test_what_a_drill_has_placed_goes_after_the_grace_period_and_never_where_an_
     report = maintenance.expire(recovery, "r")
     assert (report.staged_removed, report.keys_removed) == (0, 0)
     assert all((root(recovery).parent / one).exists() for one in (placed, key))
+    assert not any(recovery.repository.keys("golden-drill/locks/")), "nothing of that application is touched"
 
 
 @pytest.mark.parametrize(("application_id", "enabled"), [("golden", True), ("golden-drill", False)])
