@@ -2,7 +2,6 @@
 
 from streams_recovery.operations.maintenance.announce import announce, deletion_outlook, scheduled, withdraw
 from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
-from streams_recovery.operations.maintenance.contents import UndeletePlan, plan_undelete, undelete
 from streams_recovery.operations.maintenance.cut_again import prove_cut
 from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, expiry_text, pin, plan_expiry
 from streams_recovery.operations.maintenance.mirror import (
@@ -13,3 +12,4 @@ from streams_recovery.operations.maintenance.mirror import (
     raise_unless_mirrored,
 )
 from streams_recovery.operations.maintenance.seal import adopt, plan_adoption
+from streams_recovery.operations.maintenance.undelete import UndeletePlan, plan_undelete, undelete
