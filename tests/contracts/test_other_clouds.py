@@ -13,7 +13,7 @@ from embedded.stores import google as in_google
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.operations import maintenance
-from streams_recovery.operations.maintenance.contents import plan_undelete
+from streams_recovery.operations.maintenance import plan_undelete
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.repository.golden_place import command, environment, opened, upload_golden, write_config
