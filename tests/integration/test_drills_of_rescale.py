@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.config.sandbox_application import drill_name
+from streams_recovery.config.restore import Clone
+from streams_recovery.config.sandbox_application import SandboxApplication, drill_name
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset
 from streams_recovery.core.repository.journal import Phase
@@ -173,6 +174,12 @@ def test_what_a_rescale_would_refuse_of_the_application_its_drill_refuses_too(
         with pytest.raises(Refused, match=f"would lose what was read of these: seen from {app.input.topic}"):
             planned(app)
     assert asked == [app.id]
+    with app.recovery(drill_name(app.name)) as scratch:
+        assert isinstance(scratch.config, SandboxApplication)
+        clone = Clone.model_construct(of="another")
+        scratch.config._of = scratch.config.of.model_copy(update={"clone": clone})  # a whole clone takes another application
+        with pytest.raises(Refused, match=f"{app.id} is a clone of another"):
+            restore.plan(scratch, Rescale(partitions=f"{app.input.topic}=3", reason="drill"))
     app.configure(restore={"topic_map": {app.input.topic: "elsewhere"}})
     with pytest.raises(Refused, match=r"has another name here \(restore.topic_map\)"):
         planned(app)
