@@ -46,6 +46,8 @@ from streams_recovery.segments.schema import SEGMENT_SCHEMA
 _WRITTEN_AT_ONCE: Final = 8
 # Old partitions that one task reads by row groups in memory: of more they wait on the disk.
 _READ_AT_ONCE: Final = 8
+# Of zstd. The files are read twice and are gone with their savepoint: no later one has them.
+_LEVEL: Final = 1
 # Values are most of the bytes of a log, and few of them name partitions.
 _NO_VALUES: Final = [name for name in SEGMENT_SCHEMA.names if name != "value"]
 
@@ -301,9 +303,7 @@ class _NewLog:
         self._writer, self._rows = None, 0
         with pa.memory_map(str(self._waiting)) as source, pa.ipc.open_stream(source) as rows:
             spec, repository = self._spec, self._access.repository()
-            copied = stored_segment(
-                repository, spec.application_id, self._tp, self._end, rows, self._segment, compression_level=spec.compression_level
-            )
+            copied = stored_segment(repository, spec.application_id, self._tp, self._end, rows, self._segment, compression_level=_LEVEL)
         if copied is None:
             raise Damaged(f"no row of {self._tp} was written", next_step="run the rescale again")
         self._ranges.append(copied)

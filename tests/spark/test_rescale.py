@@ -123,7 +123,7 @@ def access(tmp_path):
 @pytest.fixture
 def run(spark, access):
     def run(*topics, prove_only=False, max_records=50):
-        spec = RescaleSpec(application_id="app", topics=topics, max_records=max_records, compression_level=1, prove_only=prove_only)
+        spec = RescaleSpec(application_id="app", topics=topics, max_records=max_records, prove_only=prove_only)
         try:
             result = job.rescale(spark.sparkContext, spec, access)
         except TaskFailed as failed:
@@ -380,7 +380,7 @@ def test_a_partitioner_of_one_s_own_that_cannot_place_is_refused_by_the_proof(ac
 
 
 def spec_of() -> RescaleSpec:
-    return RescaleSpec(application_id="app", topics=(), max_records=50, compression_level=1, prove_only=False)
+    return RescaleSpec(application_id="app", topics=(), max_records=50, prove_only=False)
 
 
 def test_a_log_without_a_record_is_placed_as_nothing(run, access, tmp_path):
@@ -461,7 +461,7 @@ def test_rows_of_more_partitions_than_memory_should_hold_wait_on_the_disk(access
 def test_what_is_placed_is_encrypted_and_read_back(spark, access, tmp_path):
     log = Log(access, tmp_path, "app-totals-changelog", 4).fill(KeyForm.WHOLE, lambda _partition, number: b"v%d" % number)
     work = log.placed(RescaledTopic(name=log.name, old=4, new=3), StoreKind.KEY_VALUE)
-    spec = RescaleSpec(application_id="app", topics=(work,), max_records=50, compression_level=1, prove_only=False)
+    spec = RescaleSpec(application_id="app", topics=(work,), max_records=50, prove_only=False)
     place = KeyPlace(provider="local", address="", options={"secret": base64.b64encode(b"k" * 32).decode()})
     result = job.rescale(spark.sparkContext, spec, replace(access, encryption=KeyAccess(places=(place,))).for_tasks(spec))
     moved.check_result((work,), result)

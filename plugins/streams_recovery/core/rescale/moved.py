@@ -41,12 +41,11 @@ class TopicToPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleSpec:
-    """Work for a job: the proof, and unless ``prove_only`` the records in new files of at most ``max_records`` rows, compressed at this level of zstd."""
+    """Work for a job: the proof, and unless ``prove_only`` the records in new files of at most ``max_records`` rows."""
 
     application_id: str
     topics: tuple[TopicToPlace, ...]
     max_records: int
-    compression_level: int
     prove_only: bool
 
 

@@ -45,12 +45,11 @@ def plan_derivation(
     """
     whose = manifest.application_id
     check_sound(replace(recovery, layout=Layout(whose), savepoints=recovery.savepoints_of(whose)), manifest)
-    planned, backup = _to_place(recovery, manifest, topics), recovery.config.backup
+    planned = _to_place(recovery, manifest, topics)
     spec = RescaleSpec(
         application_id=recovery.application_id,
         topics=planned,
-        max_records=backup.segment_max_records,
-        compression_level=backup.compression_level,
+        max_records=recovery.config.backup.segment_max_records,
         prove_only=prove_only,
     )
     # Each new partition is one to write.
