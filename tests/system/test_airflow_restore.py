@@ -11,7 +11,7 @@ from embedded.airflow import Airflow
 from embedded.applications import Applications
 from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
-from embedded.stack import APPLICATION
+from embedded.stack import APPLICATION, Plain
 from examples.order_processing.truth import truth
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import restore
@@ -26,7 +26,11 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(3_600)]
 
 
 class WithoutSpark(Applications):
-    """A stack whose Airflow was never told where Spark is."""
+    """A stack whose Airflow was never told where Spark is, and where Spark does small jobs too."""
+
+    def _configurations(self, first: Plain) -> dict[str, Plain]:
+        first["spark"]["always"] = True
+        return super()._configurations(first)
 
     @property
     def variables(self) -> dict[str, str]:

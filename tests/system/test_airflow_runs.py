@@ -27,7 +27,8 @@ from tests.support.stack.dag_runs import Play, internal_rows
 from tests.support.stack.stage import Stage, stage
 from tests.support.story import play_through
 
-BACKUP, CHECK, COMPACT, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "check", "compact", "drill", "run"))
+BACKUP, CHECK, DRILL, RUN = (f"streams_{what}_{APPLICATION}" for what in ("backup", "check", "drill", "run"))
+COMPACT = "streams_compact"
 RESTORE, REBUILD, PITR = "streams_restore_full", "streams_restore_rebuild", "streams_restore_pitr"
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
@@ -70,7 +71,7 @@ def a_check_reads_every_file_and_names_a_damaged_one(play: Play) -> None:
 def a_savepoint_is_compacted_without_anybody_noticing(play: Play) -> None:
     before, source = play.on.instances(), play.on.recovery.savepoints.latest()
     assert source is not None
-    run_id = play.succeed(COMPACT, reason="smaller")
+    run_id = play.succeed(COMPACT, application=APPLICATION, reason="smaller")
     done = play.airflow.result(COMPACT, run_id, "publish")
     compacted = play.on.recovery.savepoints.latest()
     assert compacted is not None

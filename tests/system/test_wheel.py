@@ -26,7 +26,7 @@ from tests.support.story import play_through
 
 BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
 # Of those that there are for each application.
-OWN = ("backup", "check", "compact", "expire")
+OWN = ("backup", "check", "expire")
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
 
 
