@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
+from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.restore import Clone
 from streams_recovery.config.sandbox_application import SandboxApplication, drill_name
 from streams_recovery.core.errors import Refused
@@ -21,7 +21,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.parts.rescale import RescalePart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport
-from streams_recovery.core.rollout.described import described
+from streams_recovery.core.rollout.described import DescribedTopology, described
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.state.edit import default_partition
 from streams_recovery.engine.submitter import Submitter
@@ -165,12 +165,12 @@ def test_what_a_rescale_would_refuse_of_the_application_its_drill_refuses_too(
     # Its program is asked as well, where it runs: the drill's own is not there yet.
     asked = []
 
-    def opened(_runs: object, application_id: str, _kind: object) -> SimpleNamespace:
-        asked.append(application_id)
-        return SimpleNamespace(topology=lambda: described(TWO_STORES.format(app.input.topic).encode()))
+    def told(config: ApplicationConfig) -> DescribedTopology:
+        asked.append(config.application.id)
+        return described(TWO_STORES.format(app.input.topic).encode())
 
     with monkeypatch.context() as patched:
-        patched.setattr(rescale, "open_application", opened)
+        patched.setattr(rescale, "topology_of", told)
         with pytest.raises(Refused, match=f"would lose what was read of these: seen from {app.input.topic}"):
             planned(app)
     assert asked == [app.id]

@@ -141,6 +141,11 @@ def _anybody(*, own: bool) -> None:
     """Nothing besides its role keeps it down."""
 
 
+def topology_of(config: ApplicationConfig) -> DescribedTopology | None:
+    """The topology of a running instance of an application that a run is not about. None where no instance tells it."""
+    return open_application(config.runs, config.application.id, config.application.kind).topology()
+
+
 class StartedByRole:
     """An application that is started in its present role: a clone with its own outputs or with the real ones, a replaced application not at all. Its caller (a
     restore, a savepoint that had stopped it, a run) need not know the role. ``may_start`` is asked first: it raises ``Refused`` where the application belongs

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from streams_recovery.core.codec import LEFT_OUT
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.estimate import placing_ms
@@ -39,7 +40,7 @@ class DrillEntry(SandboxEntry):
     is what a loss of the cluster at that moment would have cost, measured: the age of the newest moment up to which the drill brought input back; None if the
     inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up, without what only a
     rescale needs. Each is None if the drill failed before it was known. It was at the cluster of ``site``. ``partitions`` are the other numbers that it tried,
-    empty for an ordinary one.
+    None of an ordinary one.
     """
 
     began_at: int
@@ -51,7 +52,7 @@ class DrillEntry(SandboxEntry):
     rto_seconds: float | None
     site: str = PRIMARY
     loss_seconds: float | None = None
-    partitions: str = ""
+    partitions: str | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def outcome(self) -> str:
@@ -107,7 +108,7 @@ def drill_entry(
         succeeded=False,
         left=left,
         site=site,
-        partitions=partitions,
+        partitions=partitions or None,
     )
     if restored is None:
         return failed

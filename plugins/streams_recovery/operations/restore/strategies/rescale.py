@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self
 
-from streams_recovery.application.factory import open_application
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.errors import NotFound, Refused
@@ -40,6 +39,7 @@ from streams_recovery.core.words import LATEST, first_names, moment
 from streams_recovery.operations.compatibility import described_by_program, store_facts
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
+from streams_recovery.operations.ownership import topology_of
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.moments import other_readers
 from streams_recovery.operations.restore.placing import RestoreSource
@@ -268,8 +268,7 @@ def _topology(recovery: RecoveryContext, text: str) -> DescribedTopology | None:
         return described_by_program(recovery)
     if isinstance(recovery.config, SandboxApplication):
         # That of the drill is not started yet.
-        real = recovery.config.of
-        return open_application(real.runs, real.application.id, real.application.kind).topology()
+        return topology_of(recovery.config.of)
     return recovery.application.topology()
 
 
