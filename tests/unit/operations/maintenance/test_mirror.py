@@ -843,7 +843,14 @@ def test_in_the_second_place_goes_what_no_rule_keeps_once_the_first_one_does_not
 def test_what_the_first_place_has_stays_in_the_second_one_whatever_names_it(expiring: RecoveryContext) -> None:
     for root, name in ((there(expiring), "both"), (path_of(expiring, ""), "both"), (there(expiring), "one")):
         orphan(root, name)
-    assert [Path(key).name.split("-")[0] for key in maintenance.plan_expiry(reverse(expiring)).files] == ["one"]
+    both, one = (expiring.layout.wrapped_key(f"k{made:08x}00000000", 1) for made in (1, 2))
+    for root, key in ((there(expiring), both), (path_of(expiring, ""), both), (there(expiring), one)):
+        (root / key).parent.mkdir(parents=True)
+        (root / key).write_bytes(b"{}")
+        aged(root)
+    plan = maintenance.plan_expiry(reverse(expiring))
+    assert [Path(key).name.split("-")[0] for key in plan.files] == ["one"]
+    assert [file.key for file in plan.leftovers.keys] == [one]
 
 
 @pytest.mark.parametrize("wrong", ["another repository", "no mark", "never filled", "no savepoints", "gone", "moved"])
