@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.engine.submitter import Submitter
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.native.library import SWITCH
 from streams_recovery.kafka.native.librdkafka import native
 from tests.support.applications.in_place import Here, application_here
 from tests.support.applications.pair import Both, two_applications
+from tests.support.applications.shapes import Open, shaped
 from tests.support.applications.small import Small, small_application
 from tests.support.kafka.records import topic
 
@@ -44,6 +47,13 @@ def tp(connection: KafkaConnection) -> Iterator[TopicPartition]:
 def small(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
     with small_application(bootstrap, tmp_path) as found:
         yield found
+
+
+@pytest.fixture
+def opened(bootstrap: str, tmp_path: Path, in_session: Submitter) -> Iterator[Open]:
+    """Opens applications of these shapes, which end with the test."""
+    with ExitStack() as stack:
+        yield lambda fleet: stack.enter_context(shaped(bootstrap, tmp_path, fleet, in_session))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,22 +28,11 @@ from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.workflows.restore import KEEP_PLACED, PREPARE_TOPICS, RESCALE
 from tests.support.applications import shape_inputs, shape_oracles
 from tests.support.applications.counting import Counting
-from tests.support.applications.shape_inputs import ZERO, part
-from tests.support.applications.shapes import Fleet, Open, Shaped, shaped
+from tests.support.applications.shapes import RESCALED, Fleet, Open
 from tests.support.applications.small import asked
 from tests.support.applications.topic_records import aborted
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def opened(bootstrap: str, tmp_path: Path, in_session: Submitter) -> Iterator[Open]:
-    with ExitStack() as stack:
-        yield lambda fleet: stack.enter_context(shaped(bootstrap, tmp_path, fleet, in_session))
-
-
-def feed(app: Shaped, number: int, *, last: bool = False) -> None:
-    app.feed({shape: part(shape, number, ZERO, last=last) for shape in app.fleet.shapes})
 
 
 def grown(recovery: RecoveryContext, topics: Sequence[str], number: int) -> None:
@@ -54,22 +42,16 @@ def grown(recovery: RecoveryContext, topics: Sequence[str], number: int) -> None
         done.result(30)
 
 
-FLEETS = {
-    "exactly once": Fleet(shapes=("tables", "foreign", "outer", "suppressed"), mode="stop", survives=True),
-    "at least once": Fleet(shapes=("tables", "foreign"), guarantee="at_least_once", mode="stop", survives=True),
-}
-
-
 @pytest.mark.deep
-@pytest.mark.parametrize("fleet", FLEETS.values(), ids=FLEETS)
+@pytest.mark.parametrize("fleet", RESCALED.values(), ids=RESCALED)
 def test_every_key_goes_on_when_partitions_are_more_and_then_fewer(opened: Open, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     app = opened(fleet)
     app.start()
-    feed(app, 1)
+    app.feed_part(1)
     for number, partitions in ((2, 5), (3, 3)):
         app.backup()
         # What is processed since the savepoint is in the state that the run takes itself.
-        feed(app, number)
+        app.feed_part(number)
         report = app.rescale(partitions)
         assert report.verdict is Verdict.EQUAL
         topics = app.recovery.cluster.describe_topics(app.internal())
@@ -77,7 +59,7 @@ def test_every_key_goes_on_when_partitions_are_more_and_then_fewer(opened: Open,
     # What waits for the time of a partition is told when the last records have moved it in each.
     for module in (shape_oracles, shape_inputs):
         monkeypatch.setattr(module, "PARTITIONS", partitions)
-    feed(app, 4, last=True)
+    app.feed_part(4, last=True)
     app.check()
 
 
@@ -85,9 +67,9 @@ def test_every_key_goes_on_when_partitions_are_more_and_then_fewer(opened: Open,
 def test_an_input_that_was_grown_already_only_gets_its_offsets(opened: Open) -> None:
     app = opened(Fleet(shapes=("tables",), mode="stop"))
     app.start()
-    feed(app, 1)
+    app.feed_part(1)
     app.backup()
-    feed(app, 2)
+    app.feed_part(2)
     app.recovery.application.stop(timeout=60)
     inputs = app.recovery.config.topics.inputs
     before = app.recovery.cluster.describe_topics(inputs)
@@ -98,7 +80,7 @@ def test_an_input_that_was_grown_already_only_gets_its_offsets(opened: Open) -> 
     assert app.rescale(6).verdict is Verdict.EQUAL
     after = app.recovery.cluster.describe_topics(inputs)
     assert {name: found.topic_id for name, found in after.items()} == {name: found.topic_id for name, found in before.items()}
-    feed(app, 3, last=True)
+    app.feed_part(3, last=True)
     app.check()
     with pytest.raises(Refused, match="was grown before the rescale"):
         restore.plan(app.recovery, asked(app.recovery, Undo, replace=True, delete=tuple(app.internal())))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -21,28 +18,13 @@ from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.strategies import Rescale
 from streams_recovery.workflows.restore import RESCALE
 from tests.support.applications import shape_inputs, shape_oracles
-from tests.support.applications.shape_inputs import ZERO, part
-from tests.support.applications.shapes import Fleet, Open, Shaped, shaped
+from tests.support.applications.shapes import RESCALED, Fleet, Open, Shaped
 from tests.support.applications.small import asked
 
 pytestmark = [pytest.mark.deep, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
-FLEETS = {
-    "exactly once": Fleet(shapes=("tables", "foreign", "outer", "suppressed"), mode="stop", survives=True),
-    "at least once": Fleet(shapes=("tables", "foreign"), guarantee="at_least_once", mode="stop", survives=True),
-}
 STEPS = [step.name for step in RESCALE.steps]
 # Where the run is killed, and the number of partitions that it was to bring.
 KILLED = (("place_records", 5), ("keep_placed", 5), ("load_records", 6), ("start_application", 3))
-
-
-@pytest.fixture
-def opened(bootstrap: str, tmp_path: Path, in_session: Submitter) -> Iterator[Open]:
-    with ExitStack() as stack:
-        yield lambda fleet: stack.enter_context(shaped(bootstrap, tmp_path, fleet, in_session))
-
-
-def feed(app: Shaped, number: int, *, last: bool = False) -> None:
-    app.feed({shape: part(shape, number, ZERO, last=last) for shape in app.fleet.shapes})
 
 
 def killed_behind(app: Shaped, runner: Runner, step: str, numbers: int) -> RestoreTicket:
@@ -61,18 +43,18 @@ def gone(app: Shaped) -> bool:
 
 
 @pytest.mark.fault("F50")
-@pytest.mark.parametrize("fleet", FLEETS.values(), ids=FLEETS)
+@pytest.mark.parametrize("fleet", RESCALED.values(), ids=RESCALED)
 def test_a_rescale_that_is_killed_at_any_step_ends_with_every_key_right(
     opened: Open, in_session: Submitter, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = opened(fleet)
     runner = Runner(recovery=app.recovery, submitter=in_session, say=print)
     app.start()
-    feed(app, 1)
+    app.feed_part(1)
     for number, (step, partitions) in enumerate(KILLED, start=2):
         app.backup()
         # What is processed since the savepoint is in the state that the run takes itself.
-        feed(app, number)
+        app.feed_part(number)
         ticket = killed_behind(app, runner, step, partitions)
         again = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
         if step in ("place_records", "keep_placed"):
@@ -93,5 +75,5 @@ def test_a_rescale_that_is_killed_at_any_step_ends_with_every_key_right(
             assert {topic.partitions for topic in internal.values()} == {partitions}
     for module in (shape_oracles, shape_inputs):
         monkeypatch.setattr(module, "PARTITIONS", app.numbers)
-    feed(app, 2 + len(KILLED), last=True)
+    app.feed_part(2 + len(KILLED), last=True)
     app.check()

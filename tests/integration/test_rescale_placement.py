@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,7 @@ from streams_recovery.operations.restore.values import UnderLock
 from streams_recovery.segments.files import read_segment
 from tests.support.applications.shape_inputs import ZERO, part
 from tests.support.applications.shape_oracles import PARTITIONS
-from tests.support.applications.shapes import Fleet, Open, shaped
+from tests.support.applications.shapes import Fleet, Open
 
 pytestmark = [pytest.mark.deep, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -41,12 +39,6 @@ FORMS = {
     "-sessions-changelog": KeyForm.SESSION,
     "-suppressed-store-changelog": KeyForm.WINDOWED,
 }
-
-
-@pytest.fixture
-def opened(bootstrap: str, tmp_path: Path, in_session: Submitter) -> Iterator[Open]:
-    with ExitStack() as stack:
-        yield lambda fleet: stack.enter_context(shaped(bootstrap, tmp_path, fleet, in_session))
 
 
 def submitted(recovery: RecoveryContext, submitter: Submitter, plan: JobPlan) -> ArtifactRef:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
-
 import pytest
 
 from embedded.jars import KAFKA_VERSION
@@ -13,23 +9,16 @@ from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.restore.request import SafetyPolicy
-from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import Rebuild
 from tests.support.applications.rebuilds import strategy
 from tests.support.applications.shape_inputs import KEYS, PART, ZERO, Batches, news, part, questions
 from tests.support.applications.shape_oracles import MINUTE, Given
-from tests.support.applications.shapes import Fleet, Open, Shaped, shaped
+from tests.support.applications.shapes import Fleet, Open, Shaped
 from tests.support.applications.small import asked
 from tests.support.programs.kafka_versions import kafka
 
 pytestmark = [pytest.mark.deep, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def opened(bootstrap: str, tmp_path: Path, in_session: Submitter) -> Iterator[Open]:
-    with ExitStack() as stack:
-        yield lambda fleet: stack.enter_context(shaped(bootstrap, tmp_path, fleet, in_session))
 
 
 def parts(app: Shaped, number: int, *, last: bool = False) -> dict[str, Batches]:

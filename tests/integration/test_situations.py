@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,26 +17,19 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.core.waiting import poll
-from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import conditions, scheduled_run
 from streams_recovery.operations.restore import Rebuild
 from streams_recovery.operations.scheduled_run import ScheduledRunReport
 from tests.support.applications.rebuilds import strategy
 from tests.support.applications.shape_inputs import PART, ZERO, Batches, part
 from tests.support.applications.shape_oracles import MINUTE, Given
-from tests.support.applications.shapes import Fleet, Open, Shaped, shaped
+from tests.support.applications.shapes import Fleet, Open, Shaped
 from tests.support.applications.versioned import Versioned
 
 pytestmark = [pytest.mark.deep, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 # Counts of all, of minutes and of sessions, all of which take late records; and a join that finds late partners.
 SHAPES = ("memory", "inner")
-
-
-@pytest.fixture
-def opened(bootstrap: str, tmp_path: Path, in_session: Submitter) -> Iterator[Open]:
-    with ExitStack() as stack:
-        yield lambda fleet: stack.enter_context(shaped(bootstrap, tmp_path, fleet, in_session))
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore.strategies import Rescale
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.endpoints import java_endpoints
-from tests.support.applications.shape_inputs import GLOBAL_SIDES, KEYS, SIDES, Batches
+from tests.support.applications.shape_inputs import GLOBAL_SIDES, KEYS, SIDES, ZERO, Batches, part
 from tests.support.applications.shape_oracles import ORACLES, PARTITIONS, Answer, Given
 from tests.support.applications.small import asked
 from tests.support.kafka.records_below import records_below
@@ -75,6 +75,12 @@ class Fleet:
     kafka: JarSet = KAFKA
 
 
+# Those that go through rescales: every kind of join and buffer, and both guarantees.
+RESCALED: Final = {
+    "exactly once": Fleet(shapes=("tables", "foreign", "outer", "suppressed"), mode="stop", survives=True),
+    "at least once": Fleet(shapes=("tables", "foreign"), guarantee="at_least_once", mode="stop", survives=True),
+}
+
 Fed = dict[str, list[Given]]
 Result = tuple[str, str | None]
 
@@ -104,6 +110,10 @@ class Shaped:
 
     def start(self) -> None:
         self.recovery.application.start()
+
+    def feed_part(self, number: int, *, last: bool = False) -> None:
+        """Part ``number`` of the input of all its shapes."""
+        self.feed({shape: part(shape, number, ZERO, last=last) for shape in self.fleet.shapes})
 
     def feed(self, batches: dict[str, Batches]) -> None:
         """Batch by batch, each processed before the next one is fed."""

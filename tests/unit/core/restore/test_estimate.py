@@ -111,7 +111,7 @@ def test_the_steps_of_a_restore_are_in_its_journal() -> None:
     assert seconds_of(whole, began_at=-500) == {"save": 2.5, "create": 2, "load": 1, "compare": 1, "start": 4, "catch up": 1}
     # Behind the state of the stop the records of a rescale were placed anew for a while: the next restore has nothing of that.
     saved = next(one for one in whole if one.phase is Phase.SAVED)
-    noted = replace(saved, at=saved.at + 1_500, result=ArtifactRef(key="a/work/r/placed-plan.json", sha256="0" * 64))
+    noted = replace(saved, at=saved.at + 1_500, result=ArtifactRef(key="placed-plan", sha256="0" * 64))
     at = whole.index(saved) + 1
     assert seconds_of((*whole[:at], noted, *whole[at:]), began_at=-500) == {**(seconds_of(whole, began_at=-500) or {}), "create": 0.5}
     broken_off = whole[: Phase.RECOVERED.rank - 1]

@@ -75,7 +75,7 @@ def test_a_drill_of_other_numbers_says_so_and_what_only_a_rescale_needs_is_no_re
     saved, *later = (
         JournalEntry(phase=phase, at=BEGAN + at, created=()) for phase, at in ((Phase.SAVED, 4_000), (Phase.RECOVERED, 99_000))
     )
-    noted = replace(saved, at=BEGAN + 64_000, result=ArtifactRef(key="a/work/r/placed-plan.json", sha256="0" * 64))
+    noted = replace(saved, at=BEGAN + 64_000, result=ArtifactRef(key="placed-plan", sha256="0" * 64))
     found = replace(restored(tuple(Phase)), journal=(saved, noted, *later, *journal(Phase.CLOSED, at=BEGAN + 99_000)))
     told = drill_entry(run="run", requested_by="t", began_at=BEGAN, restored=found, left=(), site="east", partitions="orders=3 more=3")
     assert (told.rto_seconds, told.outcome) == (39.0, "succeeded at east with more=3, orders=3")

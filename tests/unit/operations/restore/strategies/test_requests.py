@@ -55,7 +55,7 @@ VALUES: Final[dict[Any, Any]] = {
     OutputPolicy: OutputPolicy.RECREATE,
     AsOf: AsOf(moment=7, by=CutBy.POSITION),
     AsOf | None: AsOf(moment=7, by=CutBy.POSITION),
-    ArtifactRef | None: ArtifactRef(key="app/work/run/placed.json", sha256="a" * 64),
+    ArtifactRef | None: ArtifactRef(key="placed", sha256="a" * 64),
     tuple[int, ...]: (3,),
     int | None: 5,
     ReadOn: ReadOn.END,
